@@ -1,0 +1,1 @@
+#include "tlx/device/device.hpp"
