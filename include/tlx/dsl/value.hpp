@@ -10,11 +10,18 @@ namespace tlx {
 
 /// A constant written in the source. Only constant expressions convert: a run-time value of the host is a parameter of the kernel, or an explicit
 /// constant(v), never a silent part of the code.
+// clang 14 refuses template parameters as arguments of immediate functions, so with it the rule is not enforced.
+#if defined(__clang__) && __clang_major__ < 16
+#define TLX_IMMEDIATE constexpr
+#else
+#define TLX_IMMEDIATE consteval
+#endif
 template <class T>
 struct literal {
   T value;
-  consteval literal(T v) : value(v) {}  // NOLINT(google-explicit-constructor): `x * 2` is the point
+  TLX_IMMEDIATE literal(T v) : value(v) {}  // NOLINT(google-explicit-constructor): `x * 2` is the point
 };
+#undef TLX_IMMEDIATE
 
 namespace dsl {
 template <class T> ir::value constant_of(context& c, T v) {
