@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "tests/tile/samples.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/tile/fragments.hpp"
 
@@ -11,7 +12,7 @@ using namespace tlx::tile;
 
 namespace tests {
 
-std::vector<layout> samples() {
+std::vector<layout> sample_layouts() {
   return {wgmma_accumulator(64, 8, 4),     wgmma_accumulator(64, 224, 4),   wgmma_accumulator(128, 96, 4), wgmma_accumulator(128, 256, 8),
           wgmma_accumulator(192, 64, 12),  mma_sync_accumulator(64, 40, 4), mma_sync_b(64, 24, 4),         tmem_rows_32x32b(128, 96, 4),
           tmem_rows_32x32b(128, 192, 8),   tmem_rows_32x32b(256, 64, 4, 2), tmem_16x256b(64, 96, 4),       tmem_16x256b(128, 64, 8),
@@ -23,7 +24,7 @@ std::vector<layout> samples() {
 }  // namespace tests
 
 TEST_CASE("every element of every sample layout has an owner and nobody holds anything outside") {
-  for (const layout& l : tests::samples()) {
+  for (const layout& l : tests::sample_layouts()) {
     CAPTURE(l.rows);
     CAPTURE(l.cols);
     std::vector<int> count(static_cast<std::size_t>(l.rows * l.cols));
@@ -50,7 +51,7 @@ TEST_CASE("every element of every sample layout has an owner and nobody holds an
 }
 
 TEST_CASE("a layout composed with its inverse is the identity, or leads to the smallest of the equal owners") {
-  for (const layout& l : tests::samples()) {
+  for (const layout& l : tests::sample_layouts()) {
     CAPTURE(l.rows);
     CAPTURE(l.cols);
     const transfer t = compose(inverse(l), l);
@@ -88,7 +89,7 @@ TEST_CASE("two spellings of one placement are equal after normalising") {
 }
 
 TEST_CASE("find_register finds what the thread holds and only that") {
-  for (const layout& l : tests::samples()) {
+  for (const layout& l : tests::sample_layouts()) {
     bool right = true;
     for (int w = 0; w < l.warp_count(); ++w)
       for (int t = 0; t < 32; t += 7)

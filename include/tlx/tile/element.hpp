@@ -93,7 +93,8 @@ constexpr std::uint32_t encode(const float_format& f, double value) {
   if (exponent == 0x7ff) {
     if (fraction != 0) {  // NaN: without the sign; formats that have none give the largest value, as the hardware does
       if (f.top == top_codes::finite) return f.largest_code();
-      return f.top == top_codes::last_is_nan ? f.sign_bit() - 1U : f.infinity_code() | (f.mantissa_bits == 7 || f.mantissa_bits == 10 || f.mantissa_bits == 2 ? (1U << f.mantissa_bits) - 1U : 1U);
+      // NaN of the hardware: every exponent and mantissa bit set.
+      return f.top == top_codes::last_is_nan ? f.sign_bit() - 1U : f.infinity_code() | ((1U << f.mantissa_bits) - 1U);
     }
     return sign | (f.saturates ? f.largest_code() : f.infinity_code());
   }

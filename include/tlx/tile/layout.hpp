@@ -8,6 +8,9 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <iosfwd>  // declares std::string
+#include <optional>
+#include <string_view>
 
 namespace tlx::tile {
 
@@ -212,8 +215,8 @@ constexpr bool adds_nothing_new(elimination& e, const axis_map& a) {
 
 }  // namespace detail
 
-/// The way to make a layout: checks the lane axis and normalises. Repeats must not overlap what the bits reach.
-constexpr layout make_layout(int rows, int cols, axis_map reg, axis_map lane, axis_map warp = {}, axis_map block = {}) {
+/// As make_layout, for building blocks of product(): any number of lanes.
+constexpr layout make_layout_part(int rows, int cols, axis_map reg, axis_map lane, axis_map warp = {}, axis_map block = {}) {
   if (rows < 1 || cols < 1 || rows > 0x7fff || cols > 0x7fff)
     detail::layout_error("layout-extent-invalid", "a layout needs extents from 1 to 32767", rows, cols);
   coordinate used;
@@ -222,8 +225,13 @@ constexpr layout make_layout(int rows, int cols, axis_map reg, axis_map lane, ax
     used = {used.row | u.row, used.col | u.col};
   }
   for (axis_map* a : {&reg, &lane, &warp, &block}) detail::normalise(*a, used);
-  if (lane.count() != warp_lanes) detail::layout_error("layout-extent-invalid", "the lanes of a layout must number 32", lane.count(), warp_lanes);
   return {rows, cols, reg, lane, warp, block};
+}
+
+/// The way to make a layout: checks the lane axis and normalises. Repeats must not overlap what the bits reach.
+constexpr layout make_layout(int rows, int cols, axis_map reg, axis_map lane, axis_map warp = {}, axis_map block = {}) {
+  if (lane.count() != warp_lanes) detail::layout_error("layout-extent-invalid", "the lanes of a layout must number 32", lane.count(), warp_lanes);
+  return make_layout_part(rows, cols, reg, lane, warp, block);
 }
 
 constexpr bool layout::is_replicated_over_lanes() const {
@@ -348,5 +356,12 @@ constexpr bool covers(const layout& l) {
     }
   return total == static_cast<std::int64_t>(l.register_count()) * warp_lanes * l.warp_count() * l.block_count();
 }
+
+/// One line: `layout<64x96 reg[(0,1),(8,0),(0,8),(0,16),3*(0,32)] lane[(0,2),(0,4),(1,0),(2,0),(4,0)] warp[(16,0),(32,0)]>`.
+/// Bits least significant first, then repeats fastest first as count*step; warp and block are left out when empty.
+std::string to_text(const layout& l);
+
+/// Reads what to_text() writes (blanks between the parts are free); nothing when it is no well-formed layout.
+std::optional<layout> parse_layout(std::string_view text);
 
 }  // namespace tlx::tile
