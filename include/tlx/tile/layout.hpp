@@ -329,19 +329,54 @@ struct transfer {
 };
 constexpr transfer compose(const inverse_layout& to, const layout& from) { return {from, to}; }
 
-/// The register in which this very thread holds the coordinate, the smallest if several; -1 when it does not hold it.
-constexpr int find_register(const layout& l, coordinate c, int lane, int warp = 0, int block = 0) {
-  detail::elimination e;
-  e.add(l.reg);
-  const coordinate fixed = l.lane.xor_part(lane) ^ l.warp.xor_part(warp) ^ l.block.xor_part(block);
-  const coordinate base = c - l.lane.add_part(lane) - l.warp.add_part(warp) - l.block.add_part(block);
-  for (int i = 0; i < l.reg.repeats(); ++i) {
-    const int high = i << l.reg.bit_count;
-    const coordinate rest = base - l.reg.add_part(high);
-    std::uint64_t from = 0;
-    if (rest.row >= 0 && rest.col >= 0 && e.solve(rest ^ fixed, from)) return high + static_cast<int>(from);
+/// Looks up what one thread or one warp holds, with the eliminations made once.
+struct local_inverse {
+  layout of = {};
+  detail::elimination thread_bits = {}, warp_bits = {};  // of the registers; of registers and lanes
+
+  /// The register in which this very thread holds the coordinate, the smallest if several; -1 when it does not hold it.
+  constexpr int find_register(coordinate c, int lane, int warp = 0, int block = 0) const {
+    const coordinate fixed = of.lane.xor_part(lane) ^ of.warp.xor_part(warp) ^ of.block.xor_part(block);
+    const coordinate base = c - of.lane.add_part(lane) - of.warp.add_part(warp) - of.block.add_part(block);
+    for (int i = 0; i < of.reg.repeats(); ++i) {
+      const int high = i << of.reg.bit_count;
+      const coordinate rest = base - of.reg.add_part(high);
+      std::uint64_t from = 0;
+      if (rest.row >= 0 && rest.col >= 0 && thread_bits.solve(rest ^ fixed, from)) return high + static_cast<int>(from);
+    }
+    return -1;
   }
-  return -1;
+  /// A lane of this warp that holds the coordinate, the smallest, and its register; false when no lane does.
+  constexpr bool find_lane(coordinate c, int warp, int block, int& reg, int& lane) const {
+    const coordinate fixed = of.warp.xor_part(warp) ^ of.block.xor_part(block);
+    const coordinate base = c - of.warp.add_part(warp) - of.block.add_part(block);
+    bool found = false;
+    for (int j = 0; j < of.lane.repeats(); ++j)
+      for (int i = 0; i < of.reg.repeats(); ++i) {
+        const int high_reg = i << of.reg.bit_count, high_lane = j << of.lane.bit_count;
+        const coordinate rest = base - of.reg.add_part(high_reg) - of.lane.add_part(high_lane);
+        std::uint64_t from = 0;
+        if (rest.row < 0 || rest.col < 0 || !warp_bits.solve(rest ^ fixed, from)) continue;
+        const int r = high_reg + static_cast<int>(from & ((1ULL << of.reg.bit_count) - 1ULL)), l = high_lane + static_cast<int>(from >> of.reg.bit_count);
+        if (!found || l < lane || (l == lane && r < reg)) reg = r, lane = l;
+        found = true;
+      }
+    return found;
+  }
+};
+
+constexpr local_inverse make_local_inverse(const layout& l) {
+  local_inverse inv;
+  inv.of = l;
+  inv.thread_bits.add(l.reg);
+  inv.warp_bits.add(l.reg);
+  inv.warp_bits.add(l.lane);
+  return inv;
+}
+
+/// As local_inverse::find_register, for a single question.
+constexpr int find_register(const layout& l, coordinate c, int lane, int warp = 0, int block = 0) {
+  return make_local_inverse(l).find_register(c, lane, warp, block);
 }
 
 /// Every element has an owner and no thread holds anything outside the tile. Walks the tile: for tests and assertions.
