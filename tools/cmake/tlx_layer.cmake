@@ -22,11 +22,20 @@ endfunction()
 
 # tlx_test(NAME SOURCES a.cpp ... USES tlx::tile ... [LABEL unit] [ARGS ...])
 # One doctest binary, test_NAME; ctest runs it whole. Its main() is tests/support/main.cpp, which also knows skipped cases.
+# Without LLVM (TLX_WITH_LLVM=OFF), a test that uses a layer which is not built then is left out, with a line that says so.
 # LABEL gpu: left out of the default run, and listed in gpu_tests.txt for `tools/test --gpu --no-build`.
 function(tlx_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;USES;ARGS")
   if(NOT arg_LABEL)
     set(arg_LABEL unit)
+  endif()
+  if(NOT TLX_WITH_LLVM)
+    foreach(layer ${arg_USES})
+      if(layer MATCHES "^tlx::" AND NOT TARGET ${layer})
+        message(STATUS "without ${layer}: no test_${name}")
+        return()
+      endif()
+    endforeach()
   endif()
   if(NOT TARGET tlx_test_main)  # doctest's implementation is compiled once, not once a test
     add_library(tlx_test_main OBJECT ${PROJECT_SOURCE_DIR}/tests/support/main.cpp)
