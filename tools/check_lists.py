@@ -15,6 +15,7 @@ TEXT = {".hpp", ".cpp", ".h", ".inc", ".def", ".py", ".sh", ".md", ".txt", ".cma
 WORDS = [
     (r"\b(TO" r"DO|FIX" r"ME|XX" r"X)\b", "says that something is unfinished: finish it or leave it out"),
     (r"(?i)\b(stu" r"bs?|stub" r"bed|place" r"holders?|not imple" r"mented|unimple" r"mented)\b", "stands in for something that is not there"),
+    (r"\b(CE" r"O|sub-?ag" r"ents?|Cla" r"ude)\b", "speaks of who wrote it"),
     (r"(?<![\w.$}])/(work|root|home|farm|tmp)" r"/[A-Za-z]", "a path of one machine"),
     (r"(?i)\b(py" r"pi\.org|pythonhosted|deb\.deb" r"ian\.org|anaconda\.org|proxy\.golang\.org|registry\.npmjs)", "the host of a registry"),
 ]
