@@ -37,7 +37,7 @@ using argument = std::variant<std::vector<std::byte>, tensor_map>;
 
 template <class T>
 argument scalar(T value) {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>, "tlx: a kernel parameter is copied as bytes; its type must be trivially copyable");
   std::vector<std::byte> bytes(sizeof(T));
   __builtin_memcpy(bytes.data(), &value, sizeof(T));
   return bytes;
