@@ -46,7 +46,7 @@ TEST_CASE("a manifest gives back the same kernel, without its code") {
   CHECK(back.blocks_per_processor == 2);
   CHECK(back.used.advisories == k.used.advisories);
   CHECK(back.used.registers == 168);
-  const launch how = bind(back, {view_value(0x1000, {300, 512}), view_value(0x2000, {8}), scalar_value(64)}, h200());
+  const launch how = bind(back, {view_value(0x1000, {300, 512}), view_value(0x2000, {8}), scalar_value(512)}, h200());
   CHECK(how.grid.y == 132);
 }
 
