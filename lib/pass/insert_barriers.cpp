@@ -1,6 +1,6 @@
 // Gives every ring its mbarriers. Input: whole rings in roles; output: mbarrier ops, phases in cells, slot addresses, and no ring op.
 //
-//   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill)
+//   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill), or 1 per warp that fills with ordinary stores
 //   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other
 //
 // wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
@@ -192,12 +192,13 @@ class inserter {
     raise(internal_error({.id = "slot-never-closed", .what = cat("a slot of ring \"", ring_->text("name"), "\" is opened and never closed"), .where = opened.where}));
   }
 
-  enum class filler { tma, mma };
+  enum class filler { tma, mma, threads };
 
   filler how_filled() {
-    bool loads = false, products = false;
+    bool loads = false, products = false, threads = false;
     for (ir::op* fill : users(k_, ring_->result())) {
       if (!fill->is(opcode::ring_fill)) continue;
+      for (ir::op* load : readers(*fill, opcode::tile_load)) threads = threads || load->text("by") == "threads";
       loads = loads || !readers(*fill, opcode::tile_load).empty();
       products = products || !readers(*fill, opcode::mma).empty();
     }
@@ -206,12 +207,12 @@ class inserter {
                         .what = cat("ring \"", ring_->text("name"), "\": its slots are ", loads ? "filled by loads and by mma" : "opened for filling but nothing writes them"),
                         .where = ring_->where, .because = "who fills a slot decides how its arrival is signalled",
                         .fix = {"load into the slot, or accumulate into it, between fill() and its close"}, .context = cat("kernel \"", k_.name, "\"")}));
-    return loads ? filler::tma : filler::mma;
+    return threads ? filler::threads : loads ? filler::tma : filler::mma;
   }
 
   void lower_ring() {
     const filler how = how_filled();
-    std::int64_t releases = 0;
+    std::int64_t releases = 0, fillers = 1;
     std::vector<ir::op*> opened = users(k_, ring_->result());
     std::map<std::string, side> sides;
     std::set<std::string> counted;
@@ -221,6 +222,7 @@ class inserter {
       const bool wgmma_reader = !fills && !has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
       const std::string key = (fills ? "fill " : "drain ") + who.name;
       if (!sides.count(key)) sides[key] = make_side(who, fills, wgmma_reader);
+      if (fills && how == filler::threads) fillers = who.warps;
       if (!fills && counted.insert(key).second) releases += has_tensor_memory(k_) && !readers(*o, opcode::mma).empty() ? 1 : who.warps;
     }
     for (ir::op* o : opened) {
@@ -228,7 +230,7 @@ class inserter {
       if (o->is(opcode::ring_fill)) lower_fill(*o, who, sides.at("fill " + who.name), how);
       else lower_drain(*o, who, sides.at("drain " + who.name));
     }
-    init(ring_->integer("full"), ring_->result()->type.stages, 1);
+    init(ring_->integer("full"), ring_->result()->type.stages, fillers);
     if (!single_) init(ring_->integer("empty"), ring_->result()->type.stages, releases);
   }
 
@@ -251,6 +253,11 @@ class inserter {
     ir::op& close = close_of(fill);
     ir::builder c = ir::builder::before(k_, close);
     if (how == filler::mma) elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {full}, {}, {{"group", std::int64_t{1}}}); });
+    if (how == filler::threads) {
+      c.make(opcode::fence_async);
+      c.make(opcode::barrier_warp);
+      each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {full}, {}, {{"count", std::int64_t{1}}}); });
+    }
     advance(c, s, stage);
     use_places(fill);
   }

@@ -1,8 +1,11 @@
 // One bulk tensor copy per chunk of a shared tile on the way in; on the way out each warp stages its own rows and copies them, so warps need not meet.
+#include <algorithm>
+
 #include "agents.hpp"
 #include "passes.hpp"
 #include "slots.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/tile/fragments.hpp"
 
 namespace tlx::pass {
 
@@ -16,7 +19,9 @@ class lowerer {
   lowerer(ir::kernel& k, const agent& who) : k_(k), who_(who) {}
 
   void run() {
-    for (ir::op* load : find_all(*who_.body, opcode::tile_load)) lower_load(*load);
+    for (ir::op* load : find_all(*who_.body, opcode::tile_load))
+      if (load->text("by") == "threads") lower_load_by_threads(*load);
+      else lower_load(*load);
     bool staged = false;
     for (ir::op* store : find_all(*who_.body, opcode::tile_store)) {
       if (store->has("stage")) {
@@ -78,6 +83,26 @@ class lowerer {
         e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", std::int64_t{0}}});
       }
     });
+    ir::erase(load);
+  }
+
+  // Ordinary loads into registers, then into the slot, a piece of a chunk at a time so that few registers are in flight.
+  void lower_load_by_threads(ir::op& load) {
+    ir::builder b = ir::builder::before(k_, load);
+    const tile::shared_tile t = shared_tile_of(load.operands[0]->type);
+    value address = load.operands[0]->owner->operands[0];
+    const std::vector<std::int64_t> axes = load.integers("tile_axes");
+    const int rows = std::min(t.rows, 32);
+    const ir::type piece = ir::type::tile_of(t.type, rows, t.chunk_cols()).with_layout(tile::blocked(rows, t.chunk_cols(), who_.warps, 2));
+    for (int c = 0; c < t.chunk_count(); ++c)
+      for (int r = 0; r < t.rows; r += rows) {
+        std::vector<value> operands(load.operands.begin() + 1, load.operands.end());
+        operands[1 + static_cast<size_t>(axes[1])] = b.add(operands[1 + static_cast<size_t>(axes[1])], c * t.chunk_cols());
+        if (axes[0] >= 0) operands[1 + static_cast<size_t>(axes[0])] = b.add(operands[1 + static_cast<size_t>(axes[0])], r);
+        if (load.integer("jagged")) operands.back() = b.sub(operands.back(), b.integer(r));
+        value loaded = b.make(opcode::global_load, operands, {piece}, {{"tile_axes", axes}, {"jagged", load.integer("jagged")}}).result();
+        b.make(opcode::shared_write, {loaded, b.add(address, c * t.chunk_bytes() + r * t.chunk_width_bytes())}, {}, {{"swizzle", std::int64_t{t.swizzle_bytes}}});
+      }
     ir::erase(load);
   }
 

@@ -38,6 +38,9 @@ class context {
   /// `v` itself when it may be used here. Raises user_error [value-of-another-kernel] or [value-escapes].
   ir::value use(ir::value v, const context* home) const;
 
+  /// True: loads and stores recorded from now on are ordinary ones by the role's threads, for rows that no bulk copy can address.
+  bool by_threads = false;
+
   /// Ends the recording: canonical order, verification. Raises user_error [nothing-recorded].
   std::unique_ptr<ir::kernel> finish();
 

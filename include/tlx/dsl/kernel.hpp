@@ -46,6 +46,8 @@ class block {
 
   /// Warps of a kernel without roles.
   void warps(warp_count n) { home_->kernel().warps = n.value; }
+  /// Loads and stores of this kernel are ordinary ones: any stride and alignment, at ordinary speed. A loading role then wants several warps.
+  void move_by_threads() { home_->by_threads = true; }
   /// CTAs that must fit on one SM together: checked against registers and shared memory.
   void per_processor(int n) { home_->kernel().blocks_per_processor = n; }
 

@@ -23,8 +23,9 @@ void load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = 
   dsl::context& c = *to.home;
   std::vector<ir::value> operands{c.use(to.value, to.home)};
   dsl::append_box(operands, c, from);
-  c.at(where).make(ir::opcode::tile_load, operands, {},
-                   {{"tile_axes", dsl::axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
+  ir::op& made = c.at(where).make(ir::opcode::tile_load, operands, {},
+                                  {{"tile_axes", dsl::axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
+  if (c.by_threads) made.set("by", std::string("threads"));
 }
 template <class Spec, class T, int Rank>
 void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
@@ -35,7 +36,8 @@ void store(const box_of<T, Rank>& to, const tile_of<T, Rows, Cols>& what, locati
   dsl::context& c = *to.home;
   std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
   dsl::append_box(operands, c, to);
-  c.at(where).make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
+  ir::op& made = c.at(where).make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
+  if (c.by_threads) made.set("by", std::string("threads"));
 }
 
 /// A (Rows x Cols) box straight into registers; 0 outside the tensor. Rows = 1 or Cols = 1: a vector along the other axis.

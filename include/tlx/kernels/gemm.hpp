@@ -5,11 +5,12 @@
 namespace tlx::kernels {
 
 /// How one GEMM kernel is cut: an M x N tile of C per CTA, K elements of K per stage.
-template <int M, int N, int K, int Stages, bool TransposedA = false, bool TransposedB = true>
+template <int M, int N, int K, int Stages, bool TransposedA = false, bool TransposedB = true, bool ByThreads = false>
 struct gemm_plan {
   static constexpr int m = M, n = N, k = K, stages = Stages;
   static constexpr bool ta = TransposedA;  // a is stored K x M
   static constexpr bool tb = TransposedB;  // b is stored N x K
+  static constexpr bool by_threads = ByThreads;  // rows that are not 16-byte aligned: ordinary loads and stores
 };
 
 template <class T>
@@ -27,6 +28,7 @@ template <class T, class Plan, class Epilogue>
 void gemm(block& cta, const gemm_arguments<T>& in, Epilogue epilogue) {
   using namespace literals;
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
+  if (Plan::by_threads) cta.move_by_threads();
   auto tiles = cta.persistent(grid_of<m, n>(in.c));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<T, Plan::tb ? n : k, Plan::tb ? k : n>);
   auto d = cta.ring<2>("d", accumulator<float, m, n>);
@@ -34,7 +36,7 @@ void gemm(block& cta, const gemm_arguments<T>& in, Epilogue epilogue) {
   auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? 0 : 1), k); };
 
   cta.roles(tiles,
-    role("load", 1_warp, [&](const grid_box& t) {
+    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.fill();
         if constexpr (Plan::ta) load(get<0>(slot), in.a.at(i * k, t.row));
