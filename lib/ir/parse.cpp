@@ -15,6 +15,14 @@ class parser {
  public:
   explicit parser(const std::string& text) : text_(text) {}
 
+  template <class F>
+  auto in_parentheses(F&& f) {
+    expect("(");
+    auto v = f();
+    expect(")");
+    return v;
+  }
+
   std::unique_ptr<kernel> parse_kernel() {
     expect("tlx.ir");
     if (integer() != 1) fail("only version 1 of the text form is known");
@@ -73,6 +81,7 @@ class parser {
   }
 
  private:
+
   [[noreturn]] void fail(const std::string& what) {
     int line = 1;
     for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n';
@@ -129,13 +138,6 @@ class parser {
     }
     expect("\"");
     return out;
-  }
-  template <class F>
-  auto in_parentheses(F&& f) {
-    expect("(");
-    auto v = f();
-    expect(")");
-    return v;
   }
   location optional_location() {
     if (!take("@")) return {};

@@ -102,7 +102,7 @@ class checker {
       case opcode::tile_load:
       case opcode::tile_store:
       case opcode::global_store: {
-        const size_t jagged = static_cast<size_t>(o.integer("jagged"));
+        const size_t jagged = static_cast<size_t>(o.integer("jagged") + o.integer("barrier"));
         if (o.operands.size() < 2 || !o.operands[1]->type.is(type::kind::view)) say(o, "the second operand must be a view");
         else if (o.operands.size() != 2 + static_cast<size_t>(o.operands[1]->type.rank) + jagged)
           say(o, cat("a view of rank ", o.operands[1]->type.rank, " needs as many coordinates, has ", o.operands.size() - 2 - jagged));

@@ -253,26 +253,103 @@ constexpr bool layout::is_replicated_over_blocks() const {
   return detail::adds_nothing_new(e, block);
 }
 
-/// Coordinate -> owner. Keeps the eliminated matrix, so asking is cheap.
-struct inverse_layout {
-  layout of = {};
-  detail::elimination bits = {};
+namespace detail {
 
-  /// The smallest owner in the order block, warp, lane, register; false when nobody holds the coordinate.
-  constexpr bool find(coordinate c, owner& result) const {
+/// Solves for the indices of some axes of a layout. Factors of two of the repeats join the elimination where adding and XOR
+/// agree; only the odd rest is tried one by one.
+struct index_solver {
+  struct digit {
+    int axis = 0, weight = 1, count = 1;  // weight: what one more adds to the index
+    coordinate step = {};
+  };
+  using indices = std::array<int, 4>;
+
+  elimination bits = {};
+  std::array<std::int8_t, 64> bit_axis = {};
+  std::array<std::int32_t, 64> bit_weight = {};
+  std::array<digit, 4 * axis_map::max_repeats> digits = {};
+  int digit_count = 0, combinations = 1;
+
+  constexpr void add_bit(int axis, int weight, coordinate to) {
+    bit_axis[static_cast<unsigned>(bits.added)] = static_cast<std::int8_t>(axis);
+    bit_weight[static_cast<unsigned>(bits.added)] = weight;
+    bits.add(to);
+  }
+  /// Axes are added from the least significant up; `used` holds the coordinate bits of all axes of the layout.
+  constexpr void add_axis(int axis, const axis_map& a, coordinate& used) {
+    int weight = 1;
+    for (int i = 0; i < a.bit_count; ++i, weight *= 2) add_bit(axis, weight, a.bit[static_cast<unsigned>(i)]);
+    for (int i = 0; i < a.rep_count; ++i) {
+      repeat r = a.rep[static_cast<unsigned>(i)];
+      for (; r.count % 2 == 0 && may_be_bit(r.step.row, used.row) && may_be_bit(r.step.col, used.col); weight *= 2) {
+        add_bit(axis, weight, r.step);
+        used = {used.row | r.step.row, used.col | r.step.col};
+        r = {r.count / 2, 2 * r.step};
+      }
+      if (r.count > 1) {
+        digits[static_cast<unsigned>(digit_count++)] = {axis, weight, r.count, r.step};
+        combinations *= r.count;
+        weight *= r.count;
+      }
+    }
+  }
+  /// The indices of combination `i` of the digits; returns what they add to the coordinate.
+  constexpr coordinate digits_of(int i, indices& at) const {
+    coordinate c;
+    for (int d = 0; d < digit_count; ++d) {
+      const digit& g = digits[static_cast<unsigned>(d)];
+      at[static_cast<unsigned>(g.axis)] += i % g.count * g.weight;
+      c = c + i % g.count * g.step;
+      i /= g.count;
+    }
+    return c;
+  }
+  constexpr bool solve(int combination, coordinate target, coordinate fixed, indices& at) const {
+    at = {};
+    const coordinate rest = target - digits_of(combination, at);
+    std::uint64_t from = 0;
+    if (rest.row < 0 || rest.col < 0 || !bits.solve(rest ^ fixed, from)) return false;
+    for (int i = 0; from != 0; ++i, from >>= 1)
+      if ((from & 1U) != 0) at[static_cast<unsigned>(bit_axis[static_cast<unsigned>(i)])] += bit_weight[static_cast<unsigned>(i)];
+    return true;
+  }
+  /// The smallest solution, the last axis counting most. `fixed` is XORed to what the solved axes reach.
+  constexpr bool find(coordinate target, coordinate fixed, indices& result) const {
     bool found = false;
-    for (int i = 0; i < combinations(); ++i) {
-      owner o = {};
-      std::uint64_t from = 0;
-      if (!bits.solve(c - offset_of(i, o), from)) continue;
-      o.reg += take(from, of.reg.bit_count);
-      o.lane += take(from, of.lane.bit_count);
-      o.warp += take(from, of.warp.bit_count);
-      o.block += take(from, of.block.bit_count);
-      if (!found || o.before(result)) result = o;
+    for (int i = 0; i < combinations; ++i) {
+      indices at = {};
+      if (!solve(i, target, fixed, at)) continue;
+      bool smaller = !found;
+      for (int a = 3; a >= 0 && !smaller; --a) {
+        if (at[static_cast<unsigned>(a)] > result[static_cast<unsigned>(a)]) break;
+        smaller = at[static_cast<unsigned>(a)] < result[static_cast<unsigned>(a)];
+      }
+      if (smaller) result = at;
       found = true;
     }
     return found;
+  }
+};
+
+constexpr coordinate all_used_bits(const layout& l) {
+  coordinate used;
+  for (const axis_map* a : {&l.reg, &l.lane, &l.warp, &l.block}) used = {used.row | used_bits(*a).row, used.col | used_bits(*a).col};
+  return used;
+}
+
+}  // namespace detail
+
+/// Coordinate -> owner. Keeps the eliminated matrix, so asking is cheap.
+struct inverse_layout {
+  layout of = {};
+  detail::index_solver solver = {};
+
+  /// The smallest owner in the order block, warp, lane, register; false when nobody holds the coordinate.
+  constexpr bool find(coordinate c, owner& result) const {
+    detail::index_solver::indices at = {};
+    if (!solver.find(c, {}, at)) return false;
+    result = {at[0], at[1], at[2], at[3]};
+    return true;
   }
   constexpr owner operator()(coordinate c) const {
     owner o;
@@ -281,41 +358,22 @@ struct inverse_layout {
   }
   constexpr int count(coordinate c) const {
     int n = 0;
-    for (int i = 0; i < combinations(); ++i) {
-      owner o = {};
-      std::uint64_t from = 0;
-      if (bits.solve(c - offset_of(i, o), from)) n += 1 << (bits.added - bits.rank);
+    for (int i = 0; i < solver.combinations; ++i) {
+      detail::index_solver::indices at = {};
+      if (solver.solve(i, c, {}, at)) n += 1 << (solver.bits.added - solver.bits.rank);
     }
     return n;
-  }
-
- private:
-  constexpr int combinations() const { return of.reg.repeats() * of.lane.repeats() * of.warp.repeats() * of.block.repeats(); }
-  static constexpr int take(std::uint64_t& from, int count) {
-    const int low = static_cast<int>(from & ((1ULL << count) - 1ULL));
-    from >>= count;
-    return low;
-  }
-  // The i-th combination of repeat digits: puts the digits into `o`, returns what they add to the coordinate.
-  constexpr coordinate offset_of(int i, owner& o) const {
-    o.reg = (i % of.reg.repeats()) << of.reg.bit_count;
-    i /= of.reg.repeats();
-    o.lane = (i % of.lane.repeats()) << of.lane.bit_count;
-    i /= of.lane.repeats();
-    o.warp = (i % of.warp.repeats()) << of.warp.bit_count;
-    i /= of.warp.repeats();
-    o.block = i << of.block.bit_count;
-    return of.reg.add_part(o.reg) + of.lane.add_part(o.lane) + of.warp.add_part(o.warp) + of.block.add_part(o.block);
   }
 };
 
 constexpr inverse_layout inverse(const layout& l) {
   inverse_layout inv;
   inv.of = l;
-  inv.bits.add(l.reg);
-  inv.bits.add(l.lane);
-  inv.bits.add(l.warp);
-  inv.bits.add(l.block);
+  coordinate used = detail::all_used_bits(l);
+  inv.solver.add_axis(0, l.reg, used);
+  inv.solver.add_axis(1, l.lane, used);
+  inv.solver.add_axis(2, l.warp, used);
+  inv.solver.add_axis(3, l.block, used);
   return inv;
 }
 
@@ -329,19 +387,40 @@ struct transfer {
 };
 constexpr transfer compose(const inverse_layout& to, const layout& from) { return {from, to}; }
 
-/// The register in which this very thread holds the coordinate, the smallest if several; -1 when it does not hold it.
-constexpr int find_register(const layout& l, coordinate c, int lane, int warp = 0, int block = 0) {
-  detail::elimination e;
-  e.add(l.reg);
-  const coordinate fixed = l.lane.xor_part(lane) ^ l.warp.xor_part(warp) ^ l.block.xor_part(block);
-  const coordinate base = c - l.lane.add_part(lane) - l.warp.add_part(warp) - l.block.add_part(block);
-  for (int i = 0; i < l.reg.repeats(); ++i) {
-    const int high = i << l.reg.bit_count;
-    const coordinate rest = base - l.reg.add_part(high);
-    std::uint64_t from = 0;
-    if (rest.row >= 0 && rest.col >= 0 && e.solve(rest ^ fixed, from)) return high + static_cast<int>(from);
+/// Looks up what one thread or one warp holds, with the eliminations made once.
+struct local_inverse {
+  layout of = {};
+  detail::index_solver thread = {}, within_warp = {};  // over the registers; over registers and lanes
+
+  /// The register in which this very thread holds the coordinate, the smallest if several; -1 when it does not hold it.
+  constexpr int find_register(coordinate c, int lane, int warp = 0, int block = 0) const {
+    detail::index_solver::indices at = {};
+    const coordinate base = c - of.lane.add_part(lane) - of.warp.add_part(warp) - of.block.add_part(block);
+    return thread.find(base, of.lane.xor_part(lane) ^ of.warp.xor_part(warp) ^ of.block.xor_part(block), at) ? at[0] : -1;
   }
-  return -1;
+  /// A lane of this warp that holds the coordinate, the smallest, and its register; false when no lane does.
+  constexpr bool find_lane(coordinate c, int warp, int block, int& reg, int& lane) const {
+    detail::index_solver::indices at = {};
+    if (!within_warp.find(c - of.warp.add_part(warp) - of.block.add_part(block), of.warp.xor_part(warp) ^ of.block.xor_part(block), at)) return false;
+    reg = at[0];
+    lane = at[1];
+    return true;
+  }
+};
+
+constexpr local_inverse make_local_inverse(const layout& l) {
+  local_inverse inv;
+  inv.of = l;
+  coordinate used = detail::all_used_bits(l), used_again = used;
+  inv.thread.add_axis(0, l.reg, used);
+  inv.within_warp.add_axis(0, l.reg, used_again);
+  inv.within_warp.add_axis(1, l.lane, used_again);
+  return inv;
+}
+
+/// As local_inverse::find_register, for a single question.
+constexpr int find_register(const layout& l, coordinate c, int lane, int warp = 0, int block = 0) {
+  return make_local_inverse(l).find_register(c, lane, warp, block);
 }
 
 /// Every element has an owner and no thread holds anything outside the tile. Walks the tile: for tests and assertions.
