@@ -33,6 +33,8 @@ if(NOT TARGET tlx_llvm)
   # LLVM's symbols stay inside: a host process may have an LLVM of its own.
   target_link_options(tlx_llvm INTERFACE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
   target_link_libraries(tlx_llvm INTERFACE dl pthread m)
+  set_target_properties(tlx_llvm PROPERTIES EXPORT_NAME llvm)
+  install(TARGETS tlx_llvm EXPORT tlx-gpu-targets)  # a consumer links the same archives
   find_program(tlx_lld NAMES ld.lld)
   if(tlx_lld AND NOT CMAKE_CXX_FLAGS MATCHES "-fuse-ld")
     target_link_options(tlx_llvm INTERFACE -fuse-ld=lld)  # a third of the link time of ld
