@@ -205,6 +205,44 @@ TEST_CASE("known instruction words decode to their shapes") {
   CHECK(decode_instruction({.kind = mma_kind::f16, .cta_group = 1}, 272630928U, i).kind == misuse::illegal_shape);
 }
 
+TEST_CASE("instruction words and descriptors that another compiler emits decode") {
+  mma_instruction i;
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::tf32}, 135268624U, i));
+  CHECK(i.m == 128);
+  CHECK(i.n == 64);
+  CHECK(i.k == 8);
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::mxf8f6f4}, 1218445344U, i));
+  CHECK(i.m == 128);
+  CHECK(i.n == 128);
+  CHECK(i.scale_a_id == 2);
+  CHECK(i.scale_b_id == 2);
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::mxf4, .scale_block = 32}, 1218446496U, i));
+  CHECK(i.k == 64);
+  CHECK(i.scale_a_id == 2);
+  shared_descriptor d;
+  REQUIRE_FALSE(decode_tcgen05_descriptor(4611756662049472514U, d));
+  CHECK(d.start == 32);
+  CHECK(d.stride == 1024);
+  CHECK(d.swizzle == operand_swizzle::b128);
+  REQUIRE_FALSE(decode_wgmma_descriptor(4611686293305295360U, d));
+  CHECK(d.start == 8192);
+  CHECK(d.stride == 1024);
+  CHECK(d.swizzle == operand_swizzle::b128);
+}
+
+TEST_CASE("transposed operands need the swizzle of their kind") {
+  mma_instruction i;
+  const shared_descriptor wide{.swizzle = operand_swizzle::b128}, atoms{.swizzle = operand_swizzle::b128_atom32};
+  i.transpose_b = true;
+  i.kind = mma_kind::tf32;
+  CHECK(check_operand(i, wide, true, {}).kind == misuse::descriptor_misuse);
+  CHECK_FALSE(check_operand(i, atoms, true, {}));
+  CHECK_FALSE(check_operand(i, wide, false, {}));
+  i.kind = mma_kind::f16;
+  CHECK(check_operand(i, atoms, true, {}).kind == misuse::descriptor_misuse);
+  CHECK_FALSE(check_operand(i, wide, true, {}));
+}
+
 TEST_CASE("every legal dense shape is accepted and its neighbours are refused") {
   const auto word = [](int m, int n, std::uint32_t a, std::uint32_t b, std::uint32_t d) {
     return static_cast<std::uint32_t>(m >> 4) << 24 | static_cast<std::uint32_t>(n >> 3) << 17 | b << 10 | a << 7 | d << 4;
