@@ -17,7 +17,7 @@ using address = std::uint64_t;
 enum class map_element { u8, u16, u32, s32, u64, s64, f16, f32, f64, bf16, tf32, f32_ftz, tf32_ftz, u4x16_align8, u4x16_align16, u6x16_align16 };
 
 /// What to encode into a 128-byte tensor map. Dimension 0 is the innermost; strides in bytes, strides[0] is that of dimension 1
-/// (dimension 0 is dense). Limits: docs of cuTensorMapEncodeTiled; a machine that refuses raises user_error [tensor-map-refused] and names the rule.
+/// (dimension 0 is dense). An extent of 0 means that the tensor is empty: every access is out of bounds and `base` may be 0. Limits: docs of cuTensorMapEncodeTiled; a machine that refuses raises user_error [tensor-map-refused] and names the rule.
 struct tensor_map {
   address base = 0;
   map_element element = map_element::u8;
@@ -37,7 +37,7 @@ using argument = std::variant<std::vector<std::byte>, tensor_map>;
 
 template <class T>
 argument scalar(T value) {
-  static_assert(std::is_trivially_copyable_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>, "tlx: a kernel parameter is copied as bytes; its type must be trivially copyable");
   std::vector<std::byte> bytes(sizeof(T));
   __builtin_memcpy(bytes.data(), &value, sizeof(T));
   return bytes;
@@ -81,12 +81,13 @@ class machine {
   virtual const properties& about() const = 0;
 
   virtual address allocate(std::size_t bytes) = 0;         // 256-byte aligned; 0 bytes gives a valid, distinct address
-  virtual void release(address where) = 0;
+  virtual void release(address where) = 0;                 // never throws: what goes wrong here is raised by the next wait()
   virtual void write(address to, const void* from, std::size_t bytes) = 0;  // host to machine, complete on return
   virtual void read(void* to, address from, std::size_t bytes) = 0;         // machine to host, after all earlier work
   virtual void fill(address to, std::uint8_t value, std::size_t bytes) = 0;
 
   virtual std::shared_ptr<module> load(const image& code) = 0;
+  // A grid with a zero extent is nothing to do, and does nothing.
   virtual void run(module& code, const std::string& entry, const launch& how) = 0;  // asynchronous on a GPU, complete on the simulator
   virtual void wait() = 0;                                  // all work done; raises what went wrong meanwhile
 };

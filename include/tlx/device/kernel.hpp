@@ -11,9 +11,9 @@ namespace tlx::device {
 /// One parameter as the kernel's author declared it. Element names are those of tlx/tile/element.hpp ("bf16", "f32", "s32", ...).
 struct parameter {
   enum class kind { view, scalar };
-  std::string name;
+  std::string name = {};
   kind what = kind::scalar;
-  std::string element;
+  std::string element = {};
   int element_bits = 32;
   int rank = 0;           // views only
   int align_bytes = 1;    // views only: what the code relies on for the base address and for every stride but the innermost (which must be 1)
@@ -31,6 +31,7 @@ struct map_rule {
 
 /// An s-expression over the arguments, evaluated on the host in 64-bit integers. Atoms: integers, `processors` (SMs of the machine),
 /// `NAME` (a scalar), `NAME.0` (extent of dimension 0 of a view). Forms: (add a b) (sub a b) (mul a b) (div a b) (ceil_div a b) (min a b) (max a b).
+/// div rounds down and ceil_div rounds up, whatever the signs.
 using formula = std::string;
 
 /// What the assembler said of the code; -1 where nobody measured.
@@ -58,21 +59,23 @@ struct kernel {
 struct value {
   // views
   address base = 0;
-  std::vector<std::int64_t> extents;  // outermost first
-  std::vector<std::int64_t> strides;  // elements, outermost first; empty means dense row-major
+  std::vector<std::int64_t> extents = {};  // outermost first
+  std::vector<std::int64_t> strides = {};  // elements, outermost first; empty means dense row-major
   // scalars: raw bytes, little-endian
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> bytes = {};
 };
 
 template <class T> value scalar_value(T v) { return value{.bytes = std::get<std::vector<std::byte>>(scalar(v))}; }
 value view_value(address base, std::vector<std::int64_t> extents, std::vector<std::int64_t> strides = {});
 
-/// Evaluates a formula; raises internal_error [formula-malformed].
+/// Evaluates a formula; raises internal_error [formula-malformed], user_error [formula-overflow] or [formula-divides-by-zero].
 std::int64_t evaluate(const formula& f, const kernel& k, const std::vector<value>& arguments, int processors);
 
 /// Checks the arguments against the kernel's parameters and makes the launch. Raises user_error: argument-count, argument-rank, argument-size,
 /// extent-negative, extent-too-large (over 2^31-1), stride-not-dense, pointer-null, pointer-misaligned, stride-misaligned (names tensor, dimension,
-/// bytes and the 16-byte rule), grid-too-large. A grid with a zero extent is allowed here (`grid.x == 0`): callers skip the launch.
+/// bytes and the 16-byte rule), view-too-large, stride-negative, stride-too-large, extent-misaligned, grid-negative, grid-too-large,
+/// grid-not-whole-clusters, target-mismatch, block-too-large, shared-memory-exceeded. Strides of dimensions with at most one element are
+/// ignored; an empty view may have a null address and its map keeps the extent 0. To bind again and again: binder.hpp. A grid with a zero extent is allowed here (`grid.x == 0`): callers skip the launch.
 launch bind(const kernel& k, const std::vector<value>& arguments, const properties& on, std::uint64_t stream = 0);
 
 /// The kernel without its code as a JSON manifest (one object), and back. Raises user_error [manifest-malformed] with the offset.

@@ -34,6 +34,9 @@ inline std::uint32_t narrow(number to, float value, const narrowing& how = {}) {
   return narrow(to, static_cast<double>(value), how);
 }
 
+/// widen(n, 0..255) for the formats of at most 8 bits (codes beyond the width repeat with the high bits ignored).
+const float* widen_table(number n);
+
 // ---- fast paths
 inline float bf16_to_f32(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
 inline std::uint16_t f32_to_bf16_rn(float value) {

@@ -14,8 +14,9 @@ enum class chip : std::uint8_t { hopper, blackwell };
 enum class matrix_unit : std::uint8_t { mma_sync, wgmma, tcgen05 };
 
 /// The constants of one (chip, unit, kind). A block of `block_k` products and the accumulator are summed at once: each term is cut (toward zero) at
-/// 2^(E - fraction_bits), where E is the largest exponent of all terms and a product's exponent is the sum of its factors' exponents. The sum is cut to
-/// `result_bits` fraction bits and stored as f32 by truncation, or as f16 by rounding to nearest.
+/// 2^(E - fraction_bits), where E is the largest exponent of all terms and a product's exponent is the sum of its factors' exponents (a subnormal factor has
+/// the smallest exponent of its format). The sum is cut to `result_bits` fraction bits and stored as f32 by truncation, or as f16 by rounding to nearest.
+/// NaN, and infinity minus infinity, give 0x7fffffff. `fraction_bits` up to 40 keep the fast path exact.
 struct mma_model {
   int fraction_bits = 25;
   int block_k = 16;
@@ -28,9 +29,10 @@ void set_model(chip on, matrix_unit unit, number a, const mma_model& model);
 
 /// Scratch that callers keep between calls to avoid allocation. One per thread.
 struct mma_scratch {
-  std::vector<float> a_power, b_value, b_power;
+  std::vector<double> a, a_power, b, b_power;  // A [m][k], B [k][n]
+  std::vector<float> fa, fa_power, fb, fb_power;
+  std::vector<std::uint8_t> row_special, column_special;
   std::vector<std::int32_t> b_integer;
-  std::vector<double> wide;
 };
 
 /// `values` are exact in f32, dense. A is [m][k], B is [n][k] (row = column of B). The exponent rule for subnormal inputs needs the format's smallest
@@ -47,7 +49,8 @@ struct mma_operands {
 };
 /// D[m][n] = A*B + (use_d ? D * 2^-d_shift : 0), f32, rows `d_stride` floats apart. Fast path; equal to multiply_slow to the bit.
 void multiply(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, mma_scratch& scratch, int d_shift = 0);
-void multiply_slow(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, int d_shift = 0);
+/// The definition, one output at a time. `f16_result`: as multiply_f16.
+void multiply_slow(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, int d_shift = 0, bool f16_result = false);
 /// The same with a f16 accumulator held as f32 values (exactly representable in f16 on entry and exit).
 void multiply_f16(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, mma_scratch& scratch, int d_shift = 0);
 

@@ -87,6 +87,9 @@ complaint tmem_copy(tensor_memory& t, cp_shape shape, cp_unpack unpack, std::uin
 /// shift.down from `address`: 8 columns, lane i takes lane i + 1 for 31 lanes.
 complaint tmem_shift(tensor_memory& t, std::uint32_t address);
 
+/// Where a 4- or 6-bit element sits in its byte of tensor memory: four bits in the middle, six at the bottom (the ISA shows it in figures only).
+constexpr int tmem_element_shift(int bits) { return bits == 4 ? 2 : 0; }
+
 // ---- matrices in tensor memory
 enum class tmem_layout : std::uint8_t { a, b, c, d, e, f, g };
 /// The layout of D for an instruction; complains when the shape has none.

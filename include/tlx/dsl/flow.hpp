@@ -1,0 +1,63 @@
+// Control flow that is recorded: for_each, when, and cells for what a loop carries.
+#pragma once
+#include "tlx/dsl/tile.hpp"
+
+namespace tlx {
+
+/// low, low + step, ... below high. Bounds are read once.
+struct range {
+  index low, high;
+  int step = 1;
+};
+inline range below(const index& high) { return {constant(high.home(), 0), high, 1}; }
+
+/// Runs `body(index)` for each element of the range, in order. No value made inside may be used outside; see cell.
+template <class Body>
+void for_each(const range& r, Body&& body, location where = location::here()) {
+  dsl::context& c = r.high.home();
+  ir::value low = r.low.used(), high = c.use(r.high.raw(), &r.high.home()), step = dsl::constant_of<std::int32_t>(c, r.step);
+  ir::op& loop = c.at(where).make(ir::opcode::for_loop, {low, high, step});
+  ir::region& inner = ir::builder::add_region(loop);
+  inner.arguments.push_back(std::make_unique<ir::value_def>(ir::value_def{.type = low->type, .owner = nullptr, .scope = &inner, .name = "i"}));
+  c.within(inner, [&] { body(index(c, inner.arguments[0].get())); });
+}
+template <class Body>
+void for_each(const index& high, Body&& body, location where = location::here()) { for_each(below(high), body, where); }
+
+/// Runs `then` where the condition holds.
+template <class Then>
+void when(const predicate& condition, Then&& then, location where = location::here()) {
+  dsl::context& c = condition.home();
+  ir::op& branch = c.at(where).make(ir::opcode::if_then, {condition.used()});
+  ir::region& first = ir::builder::add_region(branch);
+  ir::builder::add_region(branch);
+  c.within(first, [&] { then(); });
+}
+
+/// Repeats `body()` while `condition()` holds; the condition is computed before each round.
+template <class Condition, class Body>
+void repeat_while(dsl::context& c, Condition&& condition, Body&& body, location where = location::here()) {
+  ir::op& loop = c.at(where).make(ir::opcode::while_loop, {});
+  ir::region& test = ir::builder::add_region(loop);
+  ir::region& inner = ir::builder::add_region(loop);
+  c.within(test, [&] {
+    predicate p = condition();
+    c.at().make(ir::opcode::yield, {p.used()});
+  });
+  c.within(inner, [&] { body(); });
+}
+
+/// A value that loops carry: set() and get() in program order.
+template <class T>
+class cell {
+ public:
+  cell(dsl::context& c, const scalar<T>& first) : home_(&c), value_(c.at().var(ir::type::scalar(tile::element_of<T>), first.used())) {}
+  scalar<T> get() const { return {*home_, home_->at().get(home_->use(value_, home_))}; }
+  void set(const scalar<T>& v) { home_->at().set(home_->use(value_, home_), v.used()); }
+
+ private:
+  dsl::context* home_;
+  ir::value value_;
+};
+
+}  // namespace tlx

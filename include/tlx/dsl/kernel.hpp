@@ -1,0 +1,126 @@
+// The door: trace(name, target, body) runs the body once, on the host, with proxies for the arguments, and gives the recorded kernel.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "tlx/dsl/detail/arguments.hpp"
+#include "tlx/dsl/mma.hpp"
+#include "tlx/dsl/tiles.hpp"
+
+namespace tlx {
+
+struct warp_count { int value; };
+namespace literals {
+constexpr warp_count operator""_warp(unsigned long long n) { return {static_cast<int>(n)}; }
+constexpr warp_count operator""_warps(unsigned long long n) { return {static_cast<int>(n)}; }
+}  // namespace literals
+
+template <class Body>
+struct role_of {
+  std::string name;
+  int warps;
+  Body body;
+  location where;
+};
+/// A part of the kernel that runs beside the others on warps of its own. `body(box)` is recorded once and runs for every tile of the list.
+template <class Body>
+role_of<Body> role(std::string name, warp_count warps, Body body, location where = location::here()) { return {std::move(name), warps.value, std::move(body), where}; }
+
+/// A name and the place where it was given.
+struct named {
+  const char* text;
+  location where;
+  named(const char* name, location at = location::here()) : text(name), where(at) {}  // NOLINT(google-explicit-constructor): ring("ab", ...)
+};
+
+template <class List>
+struct persistent_list { List list; };
+
+/// The CTA being described.
+class block {
+ public:
+  explicit block(dsl::context& c) : home_(&c) {}
+  dsl::context& home() const { return *home_; }
+  const std::string& target() const { return home_->kernel().target; }
+  bool has_tensor_memory() const { return target().rfind("sm_10", 0) == 0; }
+
+  /// Warps of a kernel without roles.
+  void warps(warp_count n) { home_->kernel().warps = n.value; }
+  /// Loads and stores of this kernel are ordinary ones: any stride and alignment, at ordinary speed. A loading role then wants several warps.
+  void move_by_threads() { home_->by_threads = true; }
+  /// CTAs that must fit on one SM together: checked against registers and shared memory.
+  void per_processor(int n) { home_->kernel().blocks_per_processor = n; }
+
+  /// A ring of Stages slots, each with one part per spec: cta.ring<4>("ab", shared<bf16, 128, 64>, shared<bf16, 256, 64>).
+  template <int Stages, class... Specs>
+  ring_of<Stages, Specs...> ring(const named& name, Specs...) const {
+    return {*home_, home_->at(name.where).make(ir::opcode::ring_make, {}, {ir::type::ring_of(Stages, {Specs::type()...})}, {{"name", std::string(name.text)}}).result()};
+  }
+
+  template <class T> cell<T> carry(const scalar<T>& first) const { return {*home_, first}; }
+
+  /// As many CTAs as fit stay on the chip and walk the list with the grid's stride.
+  template <class List>
+  persistent_list<List> persistent(List list) const {
+    auto& k = home_->kernel();
+    k.grid[0] = "(min (mul processors " + std::to_string(k.blocks_per_processor) + ") " + list.count_formula() + ")";
+    return {std::move(list)};
+  }
+
+  /// One tile per CTA, bound by the hardware; `body(box)` runs where the slot has a tile.
+  template <class List, class Body>
+  void tile(const List& list, Body&& body, location where = location::here()) const {
+    home_->kernel().grid[0] = list.count_formula();
+    list.visit(cta_id(where), body);
+  }
+
+  template <class List, class... Bodies>
+  void roles(const persistent_list<List>& tiles, const role_of<Bodies>&... all) const {
+    dsl::each_role(std::tuple<const role_of<Bodies>&...>(all...), [&](const auto& r) {
+      ir::op& made = home_->at(r.where).make(ir::opcode::role, {}, {}, {{"name", r.name}, {"warps", std::int64_t{r.warps}}});
+      home_->within(ir::builder::add_region(made), [&] {
+        const index first = cta_id(r.where);
+        const index step(*home_, home_->at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}}));
+        ir::value count = tiles.list.count().used();
+        ir::op& loop = home_->at().make(ir::opcode::for_loop, {first.used(), count, step.used()}, {}, {{"tiles", std::int64_t{1}}});
+        ir::region& inner = ir::builder::add_region(loop);
+        inner.arguments.push_back(std::make_unique<ir::value_def>(ir::value_def{.type = count->type, .owner = nullptr, .scope = &inner, .name = "tile"}));
+        home_->within(inner, [&] { tiles.list.visit(index(*home_, inner.arguments[0].get()), r.body); });
+      });
+    });
+  }
+
+  index cta_id(location where = location::here()) const {
+    return {*home_, home_->at(where).make(ir::opcode::cta_id, {}, {ir::type::scalar(tile::element::s32)}, {{"axis", std::int64_t{0}}}).result()};
+  }
+
+ private:
+  dsl::context* home_;
+};
+
+/// An accumulator of its own (no ring): a * b.
+template <class A, class B>
+auto mma(const A& a, const B& b, location where = location::here()) {
+  auto x = dsl::handle(a);
+  auto y = dsl::handle(b);
+  using spec = accumulator_spec<float, decltype(x)::rows, decltype(y)::cols>;
+  dsl::context& c = context_of(x);
+  operand_of<spec> acc{&c, c.at(where).make(ir::opcode::acc_make, {}, {spec::type()}).result()};
+  dsl::record_mma(acc, x, y, nullptr, where);
+  return acc;
+}
+template <class S, bool T> dsl::context& context_of(const operand_of<S, T>& o) { return *o.home; }
+template <class T, int R, int C> dsl::context& context_of(const tile_of<T, R, C>& t) { return t.home(); }
+
+/// Records a kernel. `body(block&, Arguments)` runs now, once, on this thread. Raises user_error for everything that is wrong with the description.
+template <class Arguments, class Body>
+std::unique_ptr<ir::kernel> trace(const std::string& name, const std::string& target, Body&& body, location where = location::here()) {
+  dsl::context c(name, target, where);
+  Arguments arguments;
+  dsl::bind_arguments(c, arguments);
+  block cta(c);
+  body(cta, arguments);
+  return c.finish();
+}
+
+}  // namespace tlx

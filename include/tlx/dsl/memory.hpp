@@ -1,0 +1,120 @@
+// Memory a kernel names: views of global tensors, boxes of them, shared tiles, accumulators.
+#pragma once
+#include <array>
+#include <optional>
+
+#include "tlx/dsl/tile.hpp"
+
+namespace tlx {
+
+/// A tile of a view: one coordinate per axis (elements), which two axes are the tile's rows and columns, and, for jagged data, how many rows are valid.
+template <class T, int Rank>
+struct box_of {
+  dsl::context* home;
+  ir::value view;
+  std::array<ir::value, Rank> at;
+  int row_axis = Rank - 2, col_axis = Rank - 1;
+  ir::value valid_rows = nullptr;
+
+  box_of axes(int rows, int cols) const {
+    box_of b = *this;
+    b.row_axis = rows;
+    b.col_axis = cols;
+    return b;
+  }
+};
+
+/// What jagged() and grid_of() hand to a role for one tile.
+struct grid_box { index row, col; };
+struct jagged_box {
+  index row, head, rows;  // first token, head, valid tokens of this tile
+  template <int Keys> tile_of<bool, 1, Keys> key_mask() const { return col_index<1, Keys>(row.home()) < rows; }
+};
+
+/// A global tensor parameter of rank 1 to 5: element strides, innermost stride 1.
+template <class T, int Rank>
+class view {
+ public:
+  static constexpr int rank = Rank;
+  using element_type = T;
+  static_assert(Rank >= 1 && Rank <= 5, "tlx: a view has rank 1 to 5");
+  view() = default;
+  void bind(dsl::context& home, ir::value v) {
+    home_ = &home;
+    value_ = v;
+  }
+  static ir::type type() { return ir::type::view_of(tile::element_of<T>, Rank); }
+  dsl::context& home() const { return *home_; }
+  ir::value used() const {
+    if (home_ == nullptr) return unbound();
+    return home_->use(value_, home_);
+  }
+
+  index extent(int axis, location where = location::here()) const {
+    ir::value v = used();
+    return {*home_, home_->at(where).make(ir::opcode::extent, {v}, {ir::type::scalar(tile::element::s32)}, {{"axis", std::int64_t{axis}}}).result()};
+  }
+
+  template <class... Coordinates>
+  box_of<T, Rank> at(const Coordinates&... c) const {
+    static_assert(sizeof...(Coordinates) == Rank, "tlx: one coordinate per axis of the view");
+    return {home_, used(), {coordinate(c)...}};
+  }
+  box_of<T, Rank> operator[](const grid_box& b) const {
+    static_assert(Rank == 2, "tlx: a grid box is a box of a matrix");
+    return at(b.row, b.col);
+  }
+  box_of<T, Rank> operator[](const jagged_box& b) const {
+    static_assert(Rank == 3, "tlx: a jagged box is a box of a (token, head, column) tensor");
+    box_of<T, Rank> box = at(b.row, b.head, 0).axes(0, 2);
+    box.valid_rows = b.rows.used();
+    return box;
+  }
+
+ private:
+  ir::value coordinate(const index& i) const { return home_->use(i.raw(), &i.home()); }
+  ir::value coordinate(int i) const { return dsl::constant_of<std::int32_t>(*home_, i); }
+  static ir::value unbound();
+  dsl::context* home_ = nullptr;
+  ir::value value_ = nullptr;
+};
+
+template <class T, int Rank>
+ir::value view<T, Rank>::unbound() {
+  return dsl::context("", "", {}).use(nullptr, nullptr);
+}
+
+/// Kinds of ring parts.
+template <class T, int Rows, int Cols>
+struct shared_spec {
+  using element_type = T;
+  static constexpr int rows = Rows, cols = Cols;
+  static constexpr int row_bytes = Cols * tile::bits(tile::element_of<T>) / 8;
+  static constexpr int swizzle = row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 0;
+  static_assert(swizzle != 0, "tlx: a row of a shared tile must be a multiple of 32 bytes");
+  static ir::type type() { return ir::type::shared_of(tile::element_of<T>, Rows, Cols, swizzle); }
+};
+template <class T, int Rows, int Cols>
+struct accumulator_spec {
+  using element_type = T;
+  static constexpr int rows = Rows, cols = Cols;
+  static ir::type type() { return ir::type::acc_of(tile::element_of<T>, Rows, Cols); }
+};
+template <class T, int Rows, int Cols> inline constexpr shared_spec<T, Rows, Cols> shared{};
+template <class T, int Rows, int Cols> inline constexpr accumulator_spec<T, Rows, Cols> accumulator{};
+
+/// One part of an open slot, or an accumulator of its own: a handle, not data.
+template <class Spec, bool Transposed = false>
+struct operand_of {
+  using spec = Spec;
+  static constexpr bool transposed = Transposed;
+  static constexpr int rows = Transposed ? Spec::cols : Spec::rows, cols = Transposed ? Spec::rows : Spec::cols;
+  dsl::context* home;
+  ir::value value;
+};
+
+/// The transposed view of a shared tile as an MMA operand; nothing moves.
+template <class Spec, bool T>
+operand_of<Spec, !T> transpose(const operand_of<Spec, T>& o) { return {o.home, o.value}; }
+
+}  // namespace tlx

@@ -1,0 +1,56 @@
+// Matrix products into accumulators: wgmma on Hopper, tcgen05 on Blackwell.
+#pragma once
+#include "tlx/dsl/move.hpp"
+
+namespace tlx {
+
+/// mma(..., accumulate(k > 0)): keep what the accumulator holds where the condition is true, overwrite it otherwise.
+struct accumulate {
+  predicate condition;
+  explicit accumulate(const predicate& p) : condition(p) {}
+};
+
+namespace dsl {
+template <class A, bool TA> ir::value operand_value(const context& c, const operand_of<A, TA>& o) { return c.use(o.value, o.home); }
+template <class T, int R, int C> ir::value operand_value(const context& c, const tile_of<T, R, C>& t) { return c.use(t.raw(), &t.home()); }
+template <class X> inline constexpr bool is_transposed = false;
+template <class S> inline constexpr bool is_transposed<operand_of<S, true>> = true;
+
+template <class Acc, class A, class B>
+void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value condition, location where) {
+  static_assert(A::rows == Acc::rows, "tlx: mma(acc, a, b): a has another number of rows than the accumulator");
+  static_assert(B::cols == Acc::cols, "tlx: mma(acc, a, b): b has another number of columns than the accumulator (stored N x K? write transpose(b))");
+  static_assert(A::cols == B::rows, "tlx: mma(acc, a, b): the columns of a and the rows of b (K) differ");
+  context& c = *acc.home;
+  std::vector<ir::value> operands{c.use(acc.value, acc.home), operand_value(c, a), operand_value(c, b)};
+  if (condition) operands.push_back(condition);
+  c.at(where).make(ir::opcode::mma, operands, {}, {{"ta", std::int64_t{is_transposed<A>}}, {"tb", std::int64_t{is_transposed<B>}}});
+}
+template <class S> operand_of<S> handle(const slot_of<S>& s) { return s.template part<0>(); }
+template <class S, bool T> operand_of<S, T> handle(const operand_of<S, T>& o) { return o; }
+template <class T, int R, int C> tile_of<T, R, C> handle(const tile_of<T, R, C>& t) { return t; }
+}  // namespace dsl
+
+/// acc = a * b. a is M x K (a shared tile, or a register tile), b is K x N; a stored tile of the other orientation is transpose(x).
+template <class Acc, class A, class B>
+void mma(const Acc& acc, const A& a, const B& b, location where = location::here()) {
+  dsl::record_mma(dsl::handle(acc), dsl::handle(a), dsl::handle(b), nullptr, where);
+}
+/// acc = a * b + (condition ? acc : 0).
+template <class Acc, class A, class B>
+void mma(const Acc& acc, const A& a, const B& b, const accumulate& when, location where = location::here()) {
+  dsl::record_mma(dsl::handle(acc), dsl::handle(a), dsl::handle(b), when.condition.used(), where);
+}
+template <class S> auto transpose(const slot_of<S>& s) { return transpose(s.template part<0>()); }
+
+/// The accumulator's values. Lazy: a later pass walks the expression around it in column chunks.
+template <class T, int R, int C>
+tile_of<T, R, C> read(const operand_of<accumulator_spec<T, R, C>>& acc, location where = location::here()) {
+  dsl::context& c = *acc.home;
+  ir::value v = c.use(acc.value, acc.home);
+  return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
+}
+template <class T, int R, int C>
+tile_of<T, R, C> read(const slot_of<accumulator_spec<T, R, C>>& s, location where = location::here()) { return read(s.template part<0>(), where); }
+
+}  // namespace tlx

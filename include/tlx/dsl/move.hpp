@@ -1,0 +1,65 @@
+// Moving tiles: global to shared (TMA, or threads where rows are not 16-byte aligned), registers to global, global vectors to registers.
+#pragma once
+#include "tlx/dsl/ring.hpp"
+
+namespace tlx {
+
+enum class hint { none, evict_first, evict_last };
+
+namespace dsl {
+template <class T, int Rank>
+void append_box(std::vector<ir::value>& operands, const context& c, const box_of<T, Rank>& b) {
+  operands.push_back(c.use(b.view, b.home));
+  for (ir::value v : b.at) operands.push_back(c.use(v, b.home));
+  if (b.valid_rows) operands.push_back(c.use(b.valid_rows, b.home));
+}
+inline std::vector<std::int64_t> axes(int row, int col) { return {row, col}; }
+}  // namespace dsl
+
+/// Fills a part of an open slot with a box of a view: zeros outside the tensor, and in rows at or beyond the box's valid rows.
+template <class Spec, class T, int Rank>
+void load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) {
+  static_assert(std::is_same_v<typename Spec::element_type, T>, "tlx: the slot and the tensor have different element types");
+  dsl::context& c = *to.home;
+  std::vector<ir::value> operands{c.use(to.value, to.home)};
+  dsl::append_box(operands, c, from);
+  ir::op& made = c.at(where).make(ir::opcode::tile_load, operands, {},
+                                  {{"tile_axes", dsl::axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
+  if (c.by_threads) made.set("by", std::string("threads"));
+}
+template <class Spec, class T, int Rank>
+void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
+
+/// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone.
+template <class T, int Rank, int Rows, int Cols>
+void store(const box_of<T, Rank>& to, const tile_of<T, Rows, Cols>& what, location where = location::here()) {
+  dsl::context& c = *to.home;
+  std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
+  dsl::append_box(operands, c, to);
+  ir::op& made = c.at(where).make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
+  if (c.by_threads) made.set("by", std::string("threads"));
+}
+
+/// A (Rows x Cols) box straight into registers; 0 outside the tensor. Rows = 1 or Cols = 1: a vector along the other axis.
+template <int Rows, int Cols, class T, int Rank>
+tile_of<T, Rows, Cols> fetch(const box_of<T, Rank>& from, location where = location::here()) {
+  dsl::context& c = *from.home;
+  std::vector<ir::value> operands;
+  dsl::append_box(operands, c, from);
+  const int row_axis = Rank == 1 ? (Cols == 1 ? 0 : -1) : from.row_axis, col_axis = Rank == 1 ? (Cols == 1 ? -1 : 0) : from.col_axis;
+  return {c, c.at(where)
+                 .make(ir::opcode::global_load, operands, {ir::type::tile_of(tile::element_of<T>, Rows, Cols)},
+                       {{"tile_axes", dsl::axes(row_axis, col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}})
+                 .result()};
+}
+
+/// One element of a view; the coordinate must be inside.
+template <class T, int Rank>
+scalar<T> element(const box_of<T, Rank>& from, location where = location::here()) {
+  dsl::context& c = *from.home;
+  std::vector<ir::value> operands;
+  dsl::append_box(operands, c, from);
+  return {c, c.at(where).make(ir::opcode::global_load, operands, {ir::type::scalar(tile::element_of<T>)}).result()};
+}
+
+}  // namespace tlx

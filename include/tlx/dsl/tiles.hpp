@@ -1,0 +1,89 @@
+// Lists of tiles: which box of the problem a CTA works on. One list is walked by every role of a kernel.
+#pragma once
+#include <string>
+
+#include "tlx/dsl/flow.hpp"
+#include "tlx/dsl/memory.hpp"
+
+namespace tlx {
+
+/// The tiles of a matrix, Rows x Cols each, `group` tile rows at a time: down the rows of a group, then across, so that both operands stay in L2.
+template <int Rows, int Cols>
+class grid_tiles {
+ public:
+  using box = grid_box;
+  template <class T>
+  grid_tiles(const view<T, 2>& c, int group) : home_(&c.home()), rows_(ceil_div(c.extent(0), Rows)), cols_(ceil_div(c.extent(1), Cols)), group_(group) {
+    const std::string& name = c.used()->name;
+    count_formula_ = "(mul (ceil_div " + name + ".0 " + std::to_string(Rows) + ") (ceil_div " + name + ".1 " + std::to_string(Cols) + "))";
+  }
+  index count() const { return rows_ * cols_; }
+  const std::string& count_formula() const { return count_formula_; }
+  dsl::context& home() const { return *home_; }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    dsl::context& c = *home_;
+    const index group = constant(c, group_);
+    const index width = group * cols_;
+    const index first = tile / width * group;
+    const index height = min(rows_ - first, group);
+    const index inside = tile % width;
+    body(grid_box{(first + inside % height) * Rows, inside / height * Cols});
+  }
+
+ private:
+  dsl::context* home_;
+  index rows_, cols_;
+  int group_;
+  std::string count_formula_;
+};
+template <int Rows, int Cols, class T>
+grid_tiles<Rows, Cols> grid_of(const view<T, 2>& c, int group = 16) { return {c, group}; }
+
+/// The Rows-token tiles of jagged sequences, heads fastest. offsets: batch + 1 ascending token numbers on the device. Sequence s gets the tile slots
+/// from offsets[s] / Rows + s on: never fewer than it has tiles, so a slot finds its sequence by search and no table is needed; spare slots do nothing.
+template <int Rows>
+class jagged_tiles {
+ public:
+  using box = jagged_box;
+  template <class T>
+  jagged_tiles(const view<std::int32_t, 1>& offsets, const view<T, 3>& tokens) : offsets_(offsets), heads_(tokens.extent(1)), tokens_(tokens.extent(0)) {
+    const std::string& o = offsets.used()->name;
+    const std::string& t = tokens.used()->name;
+    count_formula_ = "(mul " + t + ".1 (add (div " + t + ".0 " + std::to_string(Rows) + ") (sub " + o + ".0 1)))";
+  }
+  index count() const { return heads_ * (tokens_ / Rows + offsets_.extent(0) - 1); }
+  const std::string& count_formula() const { return count_formula_; }
+  dsl::context& home() const { return heads_.home(); }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    dsl::context& c = home();
+    const index head = tile % heads_, slot = tile / heads_;
+    cell<std::int32_t> low(c, constant(c, 0)), high(c, offsets_.extent(0) - 1);  // the sequence is in [low, high)
+    repeat_while(
+        c, [&] { return high.get() - low.get() > 1; },
+        [&] {
+          const index middle = (low.get() + high.get()) / 2;
+          const predicate here = element(offsets_.at(middle)) / Rows + middle <= slot;
+          const index new_low = where(here, middle, low.get()), new_high = where(here, high.get(), middle);
+          low.set(new_low);
+          high.set(new_high);
+        });
+    const index sequence = low.get();
+    const index begin = element(offsets_.at(sequence)), end = element(offsets_.at(sequence + 1));
+    const index first = begin + (slot - begin / Rows - sequence) * Rows;
+    const index rows = min(end - first, Rows);
+    when(rows > 0, [&] { body(jagged_box{first, head, rows}); });
+  }
+
+ private:
+  view<std::int32_t, 1> offsets_;
+  index heads_, tokens_;
+  std::string count_formula_;
+};
+template <int Rows, class T>
+jagged_tiles<Rows> jagged(const view<std::int32_t, 1>& offsets, const view<T, 3>& tokens) { return {offsets, tokens}; }
+
+}  // namespace tlx

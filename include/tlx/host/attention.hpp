@@ -1,0 +1,30 @@
+// Block attention forward in one call.
+#pragma once
+#include <cstdint>
+
+#include "tlx/host/session.hpp"
+#include "tlx/tile/element.hpp"
+
+namespace tlx::host {
+
+/// (token, head, dimension) at `data`; strides in elements, 0: dense. The innermost stride is 1.
+struct tokens {
+  device::address data = 0;
+  std::int64_t token_stride = 0, head_stride = 0;
+};
+
+struct attention_problem {
+  tile::element type = tile::element::bf16;  // bf16 or f16
+  std::int64_t token_count = 0, heads = 0;
+  int dimension = 64;               // 64 or 128
+  device::address offsets = 0;      // batch + 1 ascending int32 token numbers on the machine, offsets[0] = 0, the last at most token_count
+  std::int64_t batch = 0;
+  float scale = 0;                  // 0: 1 / sqrt(dimension)
+  std::uint64_t stream = 0;
+};
+
+/// o = softmax(scale * q k^T) v inside blocks of 64 tokens counted from each sequence's start; lengths from 0 up.
+/// Raises user_error: attention-dimension, attention-type, and what bind raises.
+void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what);
+
+}  // namespace tlx::host

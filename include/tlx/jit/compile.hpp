@@ -1,0 +1,37 @@
+// The spine: a traced kernel becomes a compiled one.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tlx/device/kernel.hpp"
+#include "tlx/ir/kernel.hpp"
+
+namespace tlx::jit {
+
+struct stage_time {
+  std::string stage;
+  double ms = 0;
+};
+
+/// Sees every stage; whatever is empty is not called.
+struct observer {
+  std::function<void(const std::string& stage, const ir::kernel&)> after;  // "trace", then every pass
+  std::function<void(const std::string& text)> llvm, ptx;
+  std::vector<stage_time>* times = nullptr;
+};
+
+struct compile_options {
+  bool assemble = true;  // off: PTX only (the simulator needs no cubin; a GPU's driver can take PTX)
+  bool line_info = true;
+  bool use_cache = true;
+};
+
+/// Raises user_error for what is wrong with the description, device_error [assembler-missing], internal_error for faults of tlx.
+device::kernel compile(const ir::kernel& traced, const compile_options& how = {}, const observer& seen = {});
+
+/// What a launch needs to know of a lowered kernel: parameters, maps, grid, block. No code.
+device::kernel describe(const ir::kernel& lowered);
+
+}  // namespace tlx::jit

@@ -1,0 +1,35 @@
+// Block attention, forward: jagged sequences cut into blocks of 64 tokens, each block attends inside itself. One tile per CTA, bound by the hardware.
+#pragma once
+#include <limits>
+
+#include "tlx/dsl/kernel.hpp"
+
+namespace tlx::kernels {
+
+/// q k v o: (token, head, D); offsets: batch + 1 token numbers on the device; scale: of the scores, already times log2(e).
+template <class T>
+struct attention_arguments {
+  BOOST_HANA_DEFINE_STRUCT(attention_arguments, (view<T, 3>, q), (view<T, 3>, k), (view<T, 3>, v), (view<T, 3>, o), (view<std::int32_t, 1>, offsets), (scalar<float>, scale_log2));
+};
+
+/// The whole score row of a token lies in one tile, so there is no loop over keys, no running maximum and no rescaling.
+template <class T, int D>
+void block_attention(block& cta, const attention_arguments<T>& in) {
+  using namespace literals;
+  constexpr int rows = 64;
+  cta.warps(4_warps);
+  auto q = cta.ring<1>("q", shared<T, rows, D>), k = cta.ring<1>("k", shared<T, rows, D>), v = cta.ring<1>("v", shared<T, rows, D>);
+  cta.tile(jagged<rows>(in.offsets, in.q), [&](const jagged_box& t) {
+    load(q.fill(), in.q[t], hint::evict_last);
+    load(k.fill(), in.k[t], hint::evict_last);
+    load(v.fill(), in.v[t], hint::evict_last);
+    auto s = mma(q.drain(), transpose(k.drain()));
+    auto x = where(t.key_mask<rows>(), read(s) * in.scale_log2, -std::numeric_limits<float>::infinity());
+    auto e = exp2(x - row_max(x));
+    auto p = cast<T>(e * rcp(row_sum(e)));
+    auto o = mma(p, v.drain());
+    store(in.o[t], cast<T>(read(o)));
+  });
+}
+
+}  // namespace tlx::kernels

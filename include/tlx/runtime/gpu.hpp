@@ -1,0 +1,79 @@
+// GPUs behind the CUDA driver as device::machine, and what only a GPU has: streams, events, graphs. Needs no CUDA toolkit, and a driver only when used.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tlx/device/device.hpp"
+#include "tlx/device/kernel.hpp"
+
+namespace tlx::runtime {
+
+/// GPUs that `open` can open: 0 without a driver. Raises device_error [driver-failed] when there is a driver that does not start.
+int gpu_count();
+
+/// One GPU, in its primary context (shared with the CUDA runtime and other libraries of the process). Whatever context the caller has current
+/// stays current. Raises device_error [driver-missing], [driver-too-old], [driver-failed], or user_error [no-such-gpu].
+/// Launches: [launch-failed] with the call, the kernel and its numbers; [tensor-map-refused]; [entry-missing]; [module-rejected] with the log.
+std::unique_ptr<device::machine> open(int ordinal);
+
+/// What the driver knows of a loaded kernel: registers, local bytes, static shared bytes, and the advisories of its own assembler for PTX.
+device::resources measure(device::machine& gpu, device::module& code, const std::string& entry);
+
+/// Looks the entry up, loads its code and sets its shared memory limit, so that its first launch does nothing but launch.
+void prepare(device::machine& gpu, device::module& code, const std::string& entry, std::uint32_t dynamic_shared_bytes);
+
+/// Tensor maps encoded so far: stays put while launches repeat with the same recipes.
+std::uint64_t maps_encoded(device::machine& gpu);
+
+struct gpu_context;  // the retained primary context
+
+/// An instantiated graph. Made by stream::end_capture.
+class graph {
+ public:
+  graph(graph&& other) noexcept;
+  graph& operator=(graph&& other) noexcept;
+  ~graph();
+  void launch(std::uint64_t stream_handle);  // asynchronous
+
+ private:
+  friend class stream;
+  graph() = default;
+  std::shared_ptr<gpu_context> context_;
+  void* executable_ = nullptr;
+};
+
+/// A stream that does not wait for the default stream. `handle()` is its CUstream, for device::launch::stream.
+class stream {
+ public:
+  explicit stream(device::machine& gpu);  // raises user_error [not-a-gpu] for another kind of machine
+  stream(stream&& other) noexcept;
+  stream& operator=(stream&& other) noexcept;
+  ~stream();
+  std::uint64_t handle() const;
+  void wait();           // all work on this stream done; raises what went wrong
+  void begin_capture();  // launches on this stream are recorded from here
+  graph end_capture();
+
+ private:
+  std::shared_ptr<gpu_context> context_;
+  void* handle_ = nullptr;
+};
+
+/// A point in a stream's work, with its time.
+class event {
+ public:
+  explicit event(device::machine& gpu);
+  event(event&& other) noexcept;
+  event& operator=(event&& other) noexcept;
+  ~event();
+  void record(std::uint64_t stream_handle = 0);
+  void wait();
+  float ms_since(const event& start) const;  // both recorded and reached
+
+ private:
+  std::shared_ptr<gpu_context> context_;
+  void* handle_ = nullptr;
+};
+
+}  // namespace tlx::runtime

@@ -1,0 +1,96 @@
+// The LLVM side of the back end: target machine, pass list, text.
+#include "tlx/codegen/to_ptx.hpp"
+
+#include <mutex>
+
+#include "codegen/emitter.hpp"
+
+namespace tlx::codegen {
+
+using namespace llvm;
+
+namespace {
+
+const Target& nvptx() {
+  static const Target* target = nullptr;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    // 32-bit pointers to shared, local and constant memory: shorter code, and addresses from u32 cost nothing. There is no other way to ask for it
+    // than this option, which belongs to the process.
+    auto& all = cl::getRegisteredOptions();
+    if (auto it = all.find("nvptx-short-ptr"); it != all.end()) it->second->addOccurrence(0, "nvptx-short-ptr", "true");
+    std::string message;
+    target = TargetRegistry::lookupTarget(Triple("nvptx64-nvidia-cuda"), message);
+  });
+  if (!target) raise(internal_error({.id = "codegen-invalid", .what = "LLVM was built without its NVPTX target"}));
+  return *target;
+}
+
+struct compilation {
+  LLVMContext context;
+  std::unique_ptr<TargetMachine> machine;
+  std::unique_ptr<Module> module;
+
+  compilation(const ir::kernel& k, const options& how) {
+    static constexpr std::string_view known[] = {"sm_90a", "sm_100a", "sm_103a", "sm_100f"};
+    if (std::find(std::begin(known), std::end(known), k.target) == std::end(known))
+      raise(user_error({.id = "target-unknown", .what = cat("target \"", k.target, "\""), .where = k.where, .because = "code is generated for sm_90a, sm_100a, sm_103a and sm_100f",
+                        .fix = {"compile for one of them"}, .context = cat("kernel \"", k.name, "\"")}));
+    const Triple triple("nvptx64-nvidia-cuda");
+    machine.reset(nvptx().createTargetMachine(triple, k.target, "+ptx90", TargetOptions(), Reloc::PIC_, std::nullopt,
+                                              how.optimise ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Less));
+    context.setDiscardValueNames(false);
+    module = std::make_unique<Module>(k.name, context);
+    module->setTargetTriple(triple);
+    module->setDataLayout(machine->createDataLayout());
+    if (how.line_info) module->addModuleFlag(Module::Warning, "Debug Info Version", DEBUG_METADATA_VERSION);
+    emitter(k, how, context, *module).emit();
+    optimise(how);
+  }
+
+  void optimise(const options& how) {
+    // Picked by hand: a fifth of the time of the default pipeline, and none of its passes that unroll or vectorise.
+    legacy::PassManager passes;
+    passes.add(createSROAPass());
+    if (how.optimise) {
+      passes.add(createEarlyCSEPass(true));
+      passes.add(createInstructionCombiningPass());
+      passes.add(createCFGSimplificationPass());
+      passes.add(createLICMPass());
+      passes.add(createGVNPass());
+      passes.add(createStraightLineStrengthReducePass());
+      passes.add(createInstructionCombiningPass());
+      passes.add(createDeadCodeEliminationPass());
+    }
+    passes.run(*module);
+  }
+};
+
+}  // namespace
+
+std::string to_llvm(const ir::kernel& k, const options& how) {
+  compilation c(k, how);
+  std::string text;
+  raw_string_ostream out(text);
+  c.module->print(out, nullptr);
+  return text;
+}
+
+std::string to_ptx(const ir::kernel& k, const options& how) {
+  compilation c(k, how);
+  SmallString<0> text;
+  raw_svector_ostream out(text);
+  legacy::PassManager passes;
+  if (c.machine->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::AssemblyFile))
+    raise(internal_error({.id = "codegen-invalid", .what = "LLVM's NVPTX target cannot print assembly"}));
+  passes.run(*c.module);
+  return text.str().str();
+}
+
+std::string llvm_version() { return LLVM_VERSION_STRING; }
+
+}  // namespace tlx::codegen

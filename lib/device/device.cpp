@@ -1,1 +1,0 @@
-#include "tlx/device/device.hpp"

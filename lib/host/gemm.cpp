@@ -1,0 +1,124 @@
+#include "tlx/host/gemm.hpp"
+
+#include "tlx/dsl/activation.hpp"
+#include "tlx/kernels/gemm.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::host {
+
+namespace {
+
+struct choice {
+  int m = 128, n = 256;
+  bool ta = false, tb = true, by_threads = false;
+};
+
+template <class Tile>
+Tile activated(const Tile& x, activation a) {
+  switch (a) {
+    case activation::relu: return relu(x);
+    case activation::gelu: return gelu(x);
+    case activation::gelu_tanh: return gelu_tanh(x);
+    case activation::silu: return silu(x);
+    case activation::none: break;
+  }
+  return x;
+}
+
+struct epilogue {
+  bool bias, residual;
+  activation activate;
+
+  template <class Tile, class Arguments>
+  auto operator()(const Tile& acc, const Arguments& in, const grid_box& t) const {
+    const Tile scaled = acc * in.alpha;
+    const Tile biased = bias ? scaled + fetch<1, Tile::cols>(in.bias.at(t.col)) : scaled;
+    const Tile active = activated(biased, activate);
+    return residual ? active + cast<float>(fetch<Tile::rows, Tile::cols>(in.residual[t])) : active;
+  }
+};
+
+template <class T, class Plan>
+std::unique_ptr<ir::kernel> traced(const std::string& name, const std::string& target, const epilogue& finish) {
+  return trace<kernels::gemm_arguments<T>>(name, target, [&](block& cta, const kernels::gemm_arguments<T>& in) { kernels::gemm<T, Plan>(cta, in, finish); });
+}
+
+template <class T, bool TA, bool TB>
+std::unique_ptr<ir::kernel> with_layouts(const choice& c, const std::string& name, const std::string& target, const epilogue& finish) {
+  if (c.by_threads) return traced<T, kernels::gemm_plan<128, 128, 64, 3, TA, TB, true>>(name, target, finish);
+  if (c.n == 128) return traced<T, kernels::gemm_plan<128, 128, 64, 5, TA, TB>>(name, target, finish);
+  return traced<T, kernels::gemm_plan<128, 256, 64, 4, TA, TB>>(name, target, finish);
+}
+
+template <class T>
+std::unique_ptr<ir::kernel> with_type(const choice& c, const std::string& name, const std::string& target, const epilogue& finish) {
+  if (c.ta) return c.tb ? with_layouts<T, true, true>(c, name, target, finish) : with_layouts<T, true, false>(c, name, target, finish);
+  return c.tb ? with_layouts<T, false, true>(c, name, target, finish) : with_layouts<T, false, false>(c, name, target, finish);
+}
+
+std::int64_t stride_of(const matrix& m) { return m.stride ? m.stride : m.column_major ? m.rows : m.cols; }
+
+// The stored matrix as a view: rows are the slow axis in memory.
+device::value view_of(const matrix& m) {
+  const std::int64_t slow = m.column_major ? m.cols : m.rows, fast = m.column_major ? m.rows : m.cols;
+  return device::view_value(m.data, {slow, fast}, {stride_of(m), 1});
+}
+
+bool bulk_copies_work(const matrix& m) {
+  const bool one_row = (m.column_major ? m.cols : m.rows) <= 1;
+  return m.data % 16 == 0 && (one_row || stride_of(m) % 8 == 0);
+}
+
+void check(const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  auto shape = [](const matrix& m) { return cat(m.rows, "x", m.cols); };
+  if (a.cols != b.rows || a.rows != c.rows || b.cols != c.cols)
+    raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c)),
+                      .because = "a is M x K, b is K x N and c is M x N", .fix = {"check the extents; a transposed matrix is column_major, with its own rows and cols"}}));
+  if (c.column_major || how.residual.column_major)
+    raise(user_error({.id = "gemm-shape", .what = "c or the residual is column-major", .because = "results are stored by rows",
+                      .fix = {"compute the transposed product: c^T = b^T a^T"}}));
+  if (how.residual.data && (how.residual.rows != c.rows || how.residual.cols != c.cols))
+    raise(user_error({.id = "gemm-shape", .what = cat("the residual is ", shape(how.residual), ", c is ", shape(c)), .because = "they are added element by element",
+                      .fix = {"give the residual the shape of c"}}));
+  if (how.type != tile::element::bf16 && how.type != tile::element::f16)
+    raise(user_error({.id = "gemm-type", .what = cat("gemm of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
+}
+
+choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c) {
+  choice made;
+  made.ta = a.column_major;
+  made.tb = b.column_major;
+  made.by_threads = !(bulk_copies_work(a) && bulk_copies_work(b) && bulk_copies_work(c));
+  const std::int64_t wide = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
+  if (made.by_threads || c.cols <= 128 || wide < with.on().about().processor_count / 2) made.n = 128;
+  return made;
+}
+
+std::string name_of(const choice& c, const gemm_options& how) {
+  constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
+  return cat("gemm_", tile::name(how.type), "_", c.m, "x", c.n, "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", how.bias ? "_bias" : "",
+             activations[static_cast<int>(how.activate)], how.residual.data ? "_residual" : "");
+}
+
+}  // namespace
+
+std::string gemm_kernel_name(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  check(a, b, c, how);
+  return name_of(choose(with, a, b, c), how);
+}
+
+void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  check(a, b, c, how);
+  const choice chosen = choose(with, a, b, c);
+  const epilogue finish{how.bias != 0, how.residual.data != 0, how.activate};
+  const std::string name = name_of(chosen, how);
+  with.run(
+      name,
+      [&](const std::string& target) {
+        return how.type == tile::element::bf16 ? with_type<bf16>(chosen, name, target, finish) : with_type<f16>(chosen, name, target, finish);
+      },
+      {view_of(a), view_of(b), view_of(c), device::view_value(how.bias, {how.bias ? c.cols : 0}), view_of(how.residual), device::scalar_value(how.alpha)}, how.stream);
+}
+
+}  // namespace tlx::host

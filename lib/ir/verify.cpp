@@ -1,0 +1,163 @@
+#include "tlx/ir/verify.hpp"
+
+#include <set>
+
+#include "tlx/ir/text.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::ir {
+
+namespace {
+
+class checker {
+ public:
+  explicit checker(std::vector<problem>& found) : found_(&found) {}
+
+  void check_region(const region& r, std::set<const value_def*> visible) {
+    for (const auto& a : r.arguments) visible.insert(a.get());
+    for (const auto& o : r.ops) {
+      for (value v : o->operands)
+        if (!visible.count(v)) say(*o, "uses a value that is not defined before it in this region or an enclosing one");
+      check_counts(*o);
+      check_types(*o);
+      for (const auto& inner : o->regions) {
+        if (inner->parent != o.get()) say(*o, "region with a wrong parent");
+        check_region(*inner, visible);
+      }
+      if (o->parent != &r) say(*o, "wrong parent region");
+      for (const auto& result : o->results) visible.insert(result.get());
+    }
+  }
+
+ private:
+  void say(const op& o, std::string what) { found_->push_back({&o, std::move(what)}); }
+
+  void check_counts(const op& o) {
+    const op_row& expected = row(o.code);
+    if (expected.operands >= 0 && static_cast<int>(o.operands.size()) != expected.operands)
+      say(o, cat("expects ", expected.operands, " operands, has ", o.operands.size()));
+    if (expected.results >= 0 && static_cast<int>(o.results.size()) != expected.results)
+      say(o, cat("expects ", expected.results, " results, has ", o.results.size()));
+    if (static_cast<int>(o.regions.size()) != expected.regions) say(o, cat("expects ", expected.regions, " regions, has ", o.regions.size()));
+  }
+
+  static bool elementwise(opcode c) {
+    return (c >= opcode::add && c <= opcode::cos);
+  }
+
+  void check_elementwise(const op& o) {
+    if (o.operands.empty() || o.results.size() != 1) return;
+    const type& r = o.result()->type;
+    for (value v : o.operands) {
+      if (!v->type.is_scalar() && !v->type.is_tile()) say(o, cat("operand of type ", to_string(v->type), " in arithmetic"));
+      if (v->type.is_tile() && (!r.is_tile() || v->type.rows != r.rows || v->type.cols != r.cols))
+        say(o, cat("operand is ", to_string(v->type), ", result ", to_string(r)));
+      if (v->type.is_tile() && r.is_tile() && v->type.layout && r.layout && !(*v->type.layout == *r.layout)) say(o, "operand and result have different layouts");
+    }
+    const bool converts = o.is(opcode::cast) || o.is(opcode::bitcast) || o.is(opcode::compare);
+    const size_t first = o.is(opcode::select) ? 1 : 0;
+    if (!converts)
+      for (size_t i = first; i < o.operands.size(); ++i)
+        if (o.operands[i]->type.element != r.element) say(o, cat("operand ", i, " is ", to_string(o.operands[i]->type), ", result ", to_string(r)));
+    if (o.is(opcode::compare) && r.element != element::boolean) say(o, "a comparison gives bool");
+    if (o.is(opcode::select) && o.operands.size() == 3 && o.operands[0]->type.element != element::boolean) say(o, "the condition of select must be bool");
+  }
+
+  void check_types(const op& o) {
+    if (elementwise(o.code)) return check_elementwise(o);
+    auto boolean = [&](size_t i) {
+      if (i < o.operands.size() && !(o.operands[i]->type == type::scalar(element::boolean))) say(o, "the condition must be a bool scalar");
+    };
+    switch (o.code) {
+      case opcode::if_then: boolean(0); break;
+      case opcode::yield: boolean(0); break;
+      case opcode::for_loop:
+        for (value v : o.operands)
+          if (!v->type.is_scalar() || !tile::is_integer(v->type.element)) say(o, "loop bounds must be integer scalars");
+        if (o.regions.size() == 1 && o.regions[0]->arguments.size() != 1) say(o, "a loop has one index");
+        break;
+      case opcode::while_loop:
+        if (o.regions.size() == 2 && (o.regions[0]->ops.empty() || !o.regions[0]->ops.back()->is(opcode::yield))) say(o, "the first region must end with yield");
+        break;
+      case opcode::var_get:
+      case opcode::var_set:
+        if (o.operands.empty() || !o.operands[0]->type.is(type::kind::var)) {
+          say(o, "needs a cell");
+        } else if (const type& cell = o.operands[0]->type.parts[0]; !(cell == (o.is(opcode::var_get) ? o.result()->type : o.operands.back()->type))) {
+          say(o, cat("the cell holds ", to_string(cell)));
+        }
+        break;
+      case opcode::ring_fill:
+      case opcode::ring_drain:
+        if (o.operands.empty() || !o.operands[0]->type.is(type::kind::ring)) {
+          say(o, "needs a ring");
+        } else if (o.operands[0]->type.parts.size() != o.results.size()) {
+          say(o, cat("the ring has ", o.operands[0]->type.parts.size(), " parts, the slot ", o.results.size()));
+        } else {
+          for (size_t i = 0; i < o.results.size(); ++i)
+            if (!(o.results[i]->type == o.operands[0]->type.parts[i])) say(o, cat("part ", i, " is ", to_string(o.operands[0]->type.parts[i])));
+        }
+        break;
+      case opcode::tile_load:
+      case opcode::tile_store:
+      case opcode::global_store: {
+        const size_t jagged = static_cast<size_t>(o.integer("jagged") + o.integer("barrier"));
+        if (o.operands.size() < 2 || !o.operands[1]->type.is(type::kind::view)) say(o, "the second operand must be a view");
+        else if (o.operands.size() != 2 + static_cast<size_t>(o.operands[1]->type.rank) + jagged)
+          say(o, cat("a view of rank ", o.operands[1]->type.rank, " needs as many coordinates, has ", o.operands.size() - 2 - jagged));
+        break;
+      }
+      case opcode::global_load: {
+        const size_t jagged = static_cast<size_t>(o.integer("jagged"));
+        if (o.operands.empty() || !o.operands[0]->type.is(type::kind::view)) say(o, "the first operand must be a view");
+        else if (o.operands.size() != 1 + static_cast<size_t>(o.operands[0]->type.rank) + jagged)
+          say(o, cat("a view of rank ", o.operands[0]->type.rank, " needs as many coordinates, has ", o.operands.size() - 1 - jagged));
+        if (o.results.size() != 1) say(o, "one result");
+        break;
+      }
+      case opcode::mma:
+        if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");
+        else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");
+        boolean(3);
+        break;
+      case opcode::reduce:
+        if (o.operands.size() == 1 && o.results.size() == 1) {
+          const type& a = o.operands[0]->type;
+          const type& r = o.result()->type;
+          const bool columns = o.integer("axis") == 1;
+          if (r.rows != (columns ? a.rows : 1) || r.cols != (columns ? 1 : a.cols)) say(o, "the result must be one vector of the other axis");
+        }
+        break;
+      case opcode::broadcast:
+        if (o.operands.size() == 1 && o.results.size() == 1) {
+          const type& a = o.operands[0]->type;
+          const type& r = o.result()->type;
+          if (!((a.rows == r.rows && a.cols == 1) || (a.cols == r.cols && a.rows == 1))) say(o, cat(to_string(a), " cannot be repeated to ", to_string(r)));
+        }
+        break;
+      default: break;
+    }
+  }
+
+  std::vector<problem>* found_;
+};
+
+}  // namespace
+
+std::vector<problem> verify(const kernel& k) {
+  std::vector<problem> found;
+  checker(found).check_region(k.body, {});
+  return found;
+}
+
+void verify_or_raise(const kernel& k, const std::string& after) {
+  const std::vector<problem> found = verify(k);
+  if (found.empty()) return;
+  std::string listing;
+  for (const problem& p : found) listing += cat("\n    ", print(*p.at), "      ^ ", p.what);
+  raise(internal_error({.id = "ir-invalid", .what = cat(found.size(), found.size() == 1 ? " problem" : " problems", " in kernel \"", k.name, "\"", listing),
+                        .because = "an invariant of the IR is broken", .fix = {"report this with the output of `tlxc print`"}, .context = "after " + after}));
+}
+
+}  // namespace tlx::ir

@@ -1,0 +1,66 @@
+#include "tlx/jit/compile.hpp"
+
+#include <chrono>
+
+#include "tlx/codegen/to_ptx.hpp"
+#include "tlx/ir/text.hpp"
+#include "tlx/ir/verify.hpp"
+#include "tlx/jit/assemble.hpp"
+#include "tlx/jit/stored.hpp"
+#include "tlx/pass/pipeline.hpp"
+
+namespace tlx::jit {
+
+namespace {
+
+class stopwatch {
+ public:
+  explicit stopwatch(const observer& seen) : times_(seen.times), start_(std::chrono::steady_clock::now()) {}
+  void lap(const std::string& stage) {
+    const auto now = std::chrono::steady_clock::now();
+    if (times_) times_->push_back({stage, std::chrono::duration<double, std::milli>(now - start_).count()});
+    start_ = now;
+  }
+
+ private:
+  std::vector<stage_time>* times_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace
+
+device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& seen) {
+  stopwatch watch(seen);
+  const auto show = [&](const std::string& stage, const ir::kernel& k) {
+    if (seen.after) seen.after(stage, k);
+  };
+  show("trace", traced);
+  const std::string key = how.use_cache && !seen.after && !seen.llvm && !seen.ptx ? stored_key(traced, how) : "";
+  if (auto found = find_stored(key)) return watch.lap("cache"), *found;
+
+  const std::unique_ptr<ir::kernel> k = ir::clone(traced);
+  for (const pass::pass& step : pass::pipeline_for(k->target)) {
+    step.run(*k);
+    ir::verify_or_raise(*k, step.name);
+    show(step.name, *k);
+    watch.lap(step.name);
+  }
+
+  device::kernel made = describe(*k);
+  const codegen::options emit{.line_info = how.line_info};
+  if (seen.llvm) seen.llvm(codegen::to_llvm(*k, emit));
+  made.code.ptx = codegen::to_ptx(*k, emit);
+  watch.lap("ptx");
+  if (seen.ptx) seen.ptx(made.code.ptx);
+
+  if (how.assemble) {
+    assembly a = assemble(made.code.ptx, made.target);
+    made.code.cubin = std::move(a.cubin);
+    made.used = std::move(a.used);
+    watch.lap("assemble");
+  }
+  store(key, made);
+  return made;
+}
+
+}  // namespace tlx::jit

@@ -1,0 +1,98 @@
+// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores and operands, then barriers and the tensor memory address.
+#include "agents.hpp"
+#include "passes.hpp"
+#include "slots.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+#include "tlx/tile/limits.hpp"
+
+namespace tlx::pass {
+
+namespace {
+
+class planner {
+ public:
+  std::int64_t take(std::int64_t bytes, std::int64_t alignment, const std::string& what) {
+    at_ = (at_ + alignment - 1) / alignment * alignment;
+    const std::int64_t offset = at_;
+    at_ += bytes;
+    if (!what.empty()) list_.push_back(cat(what, ": ", bytes));
+    return offset;
+  }
+  std::int64_t used() const { return at_; }
+  const std::vector<std::string>& list() const { return list_; }
+
+ private:
+  std::int64_t at_ = 0;
+  std::vector<std::string> list_;
+};
+
+void place_ring(ir::op& ring, planner& plan) {
+  const ir::type& t = ring.result()->type;
+  std::vector<std::int64_t> parts;
+  std::int64_t stage = 0;
+  for (const ir::type& part : t.parts) {
+    parts.push_back(stage);
+    if (part.is(ir::type::kind::shared)) stage += (shared_tile_of(part).size_bytes() + 1023) / 1024 * 1024;
+  }
+  ring.set("parts", parts);
+  ring.set("stage_bytes", stage);
+  if (stage) ring.set("offset", plan.take(stage * t.stages, 1024, cat("ring \"", ring.text("name"), "\", ", t.stages, " stages")));
+}
+
+void place_stores(ir::kernel& k, const agent& who, planner& plan) {
+  std::vector<ir::op*> stores;
+  for (ir::op* store : find_all(*who.body, ir::opcode::tile_store))
+    if (stored_through_shared(k, who, *store)) stores.push_back(store);
+  if (stores.empty()) return;
+  std::int64_t slab = 0;
+  for (ir::op* store : stores) slab = std::max<std::int64_t>(slab, slab_tile_of(who, store->operands[0]->type).size_bytes());
+  const std::int64_t buffers = stores.size() > 1 ? 2 : 1;
+  const std::int64_t offset = plan.take(slab * buffers * who.warps, 1024, cat("staging of stores of \"", who.name, "\""));
+  for (size_t i = 0; i < stores.size(); ++i) {
+    const std::int64_t buffer = static_cast<std::int64_t>(i) % buffers;
+    stores[i]->set("stage", offset + buffer * slab);
+    stores[i]->set("stage_per_warp", slab * buffers);
+    // the newest group may still be read from the other buffer; an odd number of stores meets its own buffer when the list starts again
+    stores[i]->set("pending", std::int64_t{buffers == 2 && !(i == 0 && stores.size() % 2 == 1)});
+  }
+}
+
+}  // namespace
+
+void assign_shared_memory(ir::kernel& k) {
+  planner plan;
+  const std::vector<agent> all = agents(k);
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
+  for (const agent& who : all) place_stores(k, who, plan);
+  for (ir::op* o : find_all(k.body, ir::opcode::mma))
+    if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
+      const ir::type& a = o->operands[1]->type;
+      o->set("scratch", plan.take(tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), 1024, "staging of a register operand"));
+    }
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
+    ring->set("full", plan.take(8 * ring->result()->type.stages, 8, ""));
+    if (!is_single_shot(k, *ring)) ring->set("empty", plan.take(8 * ring->result()->type.stages, 8, ""));
+  }
+  if (has_tensor_memory(k)) {
+    for (ir::op* acc : find_all(k.body, ir::opcode::acc_make)) acc->set("full", plan.take(8, 8, ""));
+    if (!find_all(k.body, ir::opcode::mma).empty()) {
+      const std::int64_t word = plan.take(8, 8, "");
+      for (ir::op* o : find_all(k.body, ir::opcode::mma)) o->set("tensor_word", word);
+    }
+  }
+  const tile::limits limit = *tile::target_limits(k.target);
+  const std::string context = cat("kernel \"", k.name, "\"");
+  if (plan.used() > limit.shared_bytes_per_cta)
+    raise(user_error({.id = "shared-memory-exceeded",
+                      .what = cat("the kernel needs ", plan.used(), " bytes of shared memory, a CTA has ", limit.shared_bytes_per_cta, " (", join(plan.list(), ", "), ")"),
+                      .where = k.where, .because = cat(k.target, " offers 227 KB per CTA"), .fix = {"use fewer stages or smaller tiles"}, .context = context}));
+  if (tile::ctas_by_shared_memory(limit, static_cast<int>(plan.used())) < k.blocks_per_processor)
+    raise(user_error({.id = "occupancy-not-met",
+                      .what = cat(k.blocks_per_processor, " CTAs per SM were asked for, ", plan.used(), " bytes of shared memory each allow ",
+                                  tile::ctas_by_shared_memory(limit, static_cast<int>(plan.used())), " (", join(plan.list(), ", "), ")"),
+                      .where = k.where, .because = "an SM has 228 KB, 1 KB of it reserved per CTA", .fix = {"ask for fewer CTAs per SM, or use smaller tiles"}, .context = context}));
+  k.shared_bytes = static_cast<int>(plan.used());
+}
+
+}  // namespace tlx::pass

@@ -1,0 +1,71 @@
+#include <set>
+
+#include "agents.hpp"
+#include "passes.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::pass {
+
+namespace {
+
+// The MMAs that write the accumulator `acc` (a handle: of a ring's slot in whichever role, or one of its own).
+std::vector<ir::op*> writers(ir::kernel& k, ir::value acc) {
+  std::vector<ir::op*> found;
+  ir::op* ring = ring_of(acc);
+  for (ir::op* o : find_all(k.body, ir::opcode::mma)) {
+    const ir::value written = o->operands[0];
+    if (written == acc || (ring && ring_of(written) == ring)) found.push_back(o);
+  }
+  return found;
+}
+
+// A copy of a pure computation over parameters and constants; null when it is anything else.
+ir::value recompute(ir::builder& b, ir::value v) {
+  if (!v->owner) return v->scope && !v->scope->parent ? v : nullptr;
+  const ir::op& o = *v->owner;
+  if (ir::row(o.code).effects != ir::effect::pure) return nullptr;
+  std::vector<ir::value> operands;
+  for (ir::value input : o.operands) {
+    ir::value copy = recompute(b, input);
+    if (!copy) return nullptr;
+    operands.push_back(copy);
+  }
+  return b.make(o.code, operands, {v->type}, o.attributes).result();
+}
+
+}  // namespace
+
+void guard_reads(ir::kernel& k) {
+  for (ir::op* read : find_all(k.body, ir::opcode::acc_read)) {
+    const std::vector<ir::op*> mmas = writers(k, read->operands[0]);
+    if (mmas.empty())
+      raise(user_error({.id = "accumulator-never-written", .what = "this accumulator is read but no mma writes it", .where = read->where,
+                        .because = "its content would be undefined", .fix = {"write it with mma(acc, a, b)"}, .context = cat("kernel \"", k.name, "\"")}));
+    ir::op* loop = nullptr;
+    bool certain = false;
+    for (ir::op* m : mmas) {
+      ir::op* around = enclosing(*m, ir::opcode::for_loop);
+      if (!around || around->integer("tiles")) certain = true;
+      else loop = around;
+    }
+    if (certain || !loop) continue;
+    ir::builder b = ir::builder::after(k, *read);
+    ir::value low = recompute(b, loop->operands[0]), high = recompute(b, loop->operands[1]);
+    if (!low || !high)
+      raise(user_error({.id = "accumulator-maybe-empty", .what = "the loop that fills this accumulator has bounds that its reader cannot compute", .where = loop->where,
+                        .because = "an accumulator whose loop runs no round must read as zero", .fix = {"let the bounds depend on the kernel's arguments only"},
+                        .context = cat("kernel \"", k.name, "\"")}));
+    ir::value some = b.compare("lt", low, high);
+    ir::value zero = b.splat(0.0, ir::type::scalar(read->result()->type.element));
+    ir::value guarded = b.select(some, read->result(), zero);
+    ir::op* guard = guarded->owner;
+    ir::walk(k.body, [&](ir::op& o) {
+      if (&o == guard) return;
+      for (ir::value& v : o.operands)
+        if (v == read->result()) v = guarded;
+    });
+  }
+}
+
+}  // namespace tlx::pass

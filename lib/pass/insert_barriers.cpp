@@ -1,0 +1,396 @@
+// Gives every ring its mbarriers. Input: whole rings in roles; output: mbarrier ops, phases in cells, slot addresses, and no ring op.
+//
+//   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill), or 1 per warp that fills with ordinary stores
+//   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other
+//
+// wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
+// after the loop. A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "agents.hpp"
+#include "passes.hpp"
+#include "slots.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::pass {
+
+namespace {
+
+using ir::opcode;
+using ir::value;
+
+constexpr auto s32 = tile::element::s32;
+constexpr auto u32 = tile::element::u32;
+
+value shared_base(ir::builder& b, std::int64_t offset) { return b.simple(opcode::shared_base, u32, {{"offset", offset}}); }
+
+class inserter {
+ public:
+  explicit inserter(ir::kernel& k) : k_(k), all_(agents(k)) {}
+
+  void run() {
+    make_prologue();
+    for (ir::op* ring : find_all(k_.body, opcode::ring_make)) {
+      ring_ = ring;
+      single_ = is_single_shot(k_, *ring);
+      lower_ring();
+    }
+    if (has_tensor_memory(k_))
+      for (ir::op* acc : find_all(k_.body, opcode::acc_make)) lower_accumulator(*acc);
+    for (opcode done : {opcode::ring_close, opcode::ring_fill, opcode::ring_drain, opcode::ring_make})
+      for (ir::op* o : find_all(k_.body, done)) ir::erase(*o);
+    make_epilogue();
+  }
+
+ private:
+  // --- set-up and tear-down
+
+  void make_prologue() {
+    std::int64_t columns = 0, word = 0;
+    for (ir::op* o : find_all(k_.body, opcode::ring_make))
+      if (o->has("tensor_column")) columns = std::max(columns, o->integer("tensor_column") + acc_columns(o->result()->type) * o->result()->type.stages);
+    for (ir::op* o : find_all(k_.body, opcode::acc_make))
+      if (o->has("tensor_column")) columns = std::max(columns, o->integer("tensor_column") + o->result()->type.cols);
+    for (ir::op* o : find_all(k_.body, opcode::mma)) word = o->integer("tensor_word");
+    if (columns > 0)
+      for (columns_ = 32; columns_ < columns;) columns_ *= 2;
+
+    ir::builder b = k_.body.ops.empty() ? ir::builder(k_, k_.body) : ir::builder::before(k_, *k_.body.ops.front());
+    b.locate(k_.where);
+    value first = b.compare("eq", b.simple(opcode::warp_id, s32), b.integer(0));
+    b.when(first, [&](ir::builder& w) {
+      w.when(w.simple(opcode::elect, tile::element::boolean), [&](ir::builder& e) { inits_ = &e.where(); });
+      if (columns_ > 0) {
+        w.make(opcode::tmem_alloc, {shared_base(w, word)}, {}, {{"columns", columns_}});
+        w.make(opcode::tmem_relinquish);
+      }
+    });
+    b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
+    if (columns_ > 0) tensor_base_ = b.make(opcode::shared_load, {shared_base(b, word)}, {ir::type::scalar(u32)}).result();
+    start_ = b.located().known() ? &k_.body.ops.back() : nullptr;
+    prologue_end_ = 0;
+    for (const auto& o : k_.body.ops) {
+      ++prologue_end_;
+      if (o->is(opcode::barrier_cta)) break;
+    }
+    if (columns_ > 0) prologue_end_ += 2;  // the word's address and its load
+  }
+
+  void init(std::int64_t offset, int stages, std::int64_t count) {
+    ir::builder b(k_, *inits_);
+    b.locate(ring_ ? ring_->where : k_.where);
+    for (int s = 0; s < stages; ++s) b.make(opcode::mbarrier_init, {shared_base(b, offset + 8 * s)}, {}, {{"count", count}});
+  }
+
+  void make_epilogue() {
+    ir::builder i(k_, *inits_);
+    i.make(opcode::fence_init);
+    if (columns_ == 0) return;
+    ir::builder b(k_, k_.body);
+    b.locate(k_.where);
+    b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
+    b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
+    b.make(opcode::tmem_fence);
+    value first = b.compare("eq", b.simple(opcode::warp_id, s32), b.integer(0));
+    b.when(first, [&](ir::builder& w) { w.make(opcode::tmem_free, {tensor_base_}, {}, {{"columns", columns_}}); });
+  }
+
+  static std::int64_t acc_columns(const ir::type& ring) {
+    std::int64_t n = 0;
+    for (const ir::type& part : ring.parts)
+      if (part.is(ir::type::kind::acc)) n += part.cols;
+    return n;
+  }
+
+  // A builder where an agent starts: cells of its phases live there.
+  ir::builder start_of(const agent& who) {
+    if (who.role) return who.body->ops.empty() ? ir::builder(k_, *who.body) : ir::builder::before(k_, *who.body->ops.front());
+    ir::op& first = *k_.body.ops[static_cast<size_t>(prologue_end_)];
+    return ir::builder::before(k_, first);
+  }
+
+  // --- one ring
+
+  struct side {
+    value stage = nullptr, parity = nullptr;              // cells
+    value held = nullptr, holds = nullptr;                // wgmma readers: the stage not yet let go, and whether there is one
+  };
+
+  side make_side(const agent& who, bool fills, bool defers) {
+    side s;
+    if (single_) return s;
+    ir::builder b = start_of(who);
+    b.locate(ring_->where);
+    const std::string name = ring_->text("name");
+    if (ring_->result()->type.stages > 1) s.stage = b.var(ir::type::scalar(s32), b.integer(0), name + "_stage");
+    s.parity = b.var(ir::type::scalar(s32), b.integer(fills ? 1 : 0), name + "_parity");
+    if (defers) {
+      s.held = b.var(ir::type::scalar(s32), b.integer(0), name + "_held");
+      s.holds = b.var(ir::type::scalar(tile::element::boolean), b.boolean(false), name + "_holds");
+    }
+    return s;
+  }
+
+  value stage_of(ir::builder& b, const side& s) { return s.stage ? b.get(s.stage) : b.integer(0); }
+  value barrier(ir::builder& b, const char* which, value stage) {
+    value base = shared_base(b, ring_->integer(which));
+    return ring_->result()->type.stages == 1 ? base : b.add(base, b.mul(b.cast(stage, u32), 8));
+  }
+
+  void advance(ir::builder& b, const side& s, value stage) {
+    if (single_) return;
+    if (!s.stage) {
+      b.set(s.parity, b.binary(opcode::bit_xor, b.get(s.parity), b.integer(1)));
+      return;
+    }
+    value next = b.add(stage, 1);
+    value wraps = b.compare("eq", next, b.integer(ring_->result()->type.stages));
+    b.set(s.stage, b.select(wraps, b.integer(0), next));
+    value parity = b.get(s.parity);
+    b.set(s.parity, b.select(wraps, b.binary(opcode::bit_xor, parity, b.integer(1)), parity));
+  }
+
+  // Replaces the parts of an opened slot by their addresses.
+  void place_parts(ir::builder& b, ir::op& opened, value stage) {
+    const ir::type& ring = ring_->result()->type;
+    const std::vector<std::int64_t> parts = ring_->integers("parts");
+    for (size_t i = 0; i < opened.results.size(); ++i) {
+      value at;
+      if (opened.results[i]->type.is(ir::type::kind::shared)) {
+        at = shared_base(b, ring_->integer("offset") + parts[i]);
+        if (ring.stages > 1) at = b.add(at, b.mul(b.cast(stage, u32), ring_->integer("stage_bytes")));
+        at = b.make(opcode::shared_view, {at}, {opened.results[i]->type}).result();
+      } else {
+        at = b.add(tensor_base_, ring_->integer("tensor_column"));
+        if (ring.stages > 1) at = b.add(at, b.mul(b.cast(stage, u32), opened.results[i]->type.cols));
+        at = b.make(opcode::acc_view, {at}, {opened.results[i]->type}).result();
+      }
+      at->name = ring_->text("name");
+      views_[opened.result(i)] = at;
+    }
+  }
+  void use_places(ir::op& opened) {
+    for (const auto& r : opened.results)
+      for (ir::op* user : users(k_, r.get()))
+        if (!user->is(opcode::ring_close)) std::replace(user->operands.begin(), user->operands.end(), static_cast<value>(r.get()), views_.at(r.get()));
+  }
+
+  std::vector<ir::op*> readers(ir::op& opened, opcode code) {
+    std::vector<ir::op*> found;
+    for (const auto& r : opened.results)
+      for (ir::op* user : users(k_, r.get()))
+        if (user->is(code)) found.push_back(user);
+    return found;
+  }
+
+  ir::op& close_of(ir::op& opened) {
+    for (ir::op* user : users(k_, opened.result()))
+      if (user->is(opcode::ring_close)) return *user;
+    raise(internal_error({.id = "slot-never-closed", .what = cat("a slot of ring \"", ring_->text("name"), "\" is opened and never closed"), .where = opened.where}));
+  }
+
+  enum class filler { tma, mma, threads };
+
+  filler how_filled() {
+    bool loads = false, products = false, threads = false;
+    for (ir::op* fill : users(k_, ring_->result())) {
+      if (!fill->is(opcode::ring_fill)) continue;
+      for (ir::op* load : readers(*fill, opcode::tile_load)) threads = threads || load->text("by") == "threads";
+      loads = loads || !readers(*fill, opcode::tile_load).empty();
+      products = products || !readers(*fill, opcode::mma).empty();
+    }
+    if (loads == products)
+      raise(user_error({.id = loads ? "ring-mixed-fill" : "ring-never-written",
+                        .what = cat("ring \"", ring_->text("name"), "\": its slots are ", loads ? "filled by loads and by mma" : "opened for filling but nothing writes them"),
+                        .where = ring_->where, .because = "who fills a slot decides how its arrival is signalled",
+                        .fix = {"load into the slot, or accumulate into it, between fill() and its close"}, .context = cat("kernel \"", k_.name, "\"")}));
+    return threads ? filler::threads : loads ? filler::tma : filler::mma;
+  }
+
+  void lower_ring() {
+    const filler how = how_filled();
+    std::int64_t releases = 0, fillers = 1;
+    std::vector<ir::op*> opened = users(k_, ring_->result());
+    std::map<std::string, side> sides;
+    std::set<std::string> counted;
+    for (ir::op* o : opened) {
+      const agent& who = agent_of(all_, *o);
+      const bool fills = o->is(opcode::ring_fill);
+      const bool wgmma_reader = !fills && !has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
+      const std::string key = (fills ? "fill " : "drain ") + who.name;
+      if (!sides.count(key)) sides[key] = make_side(who, fills, wgmma_reader);
+      if (fills && how == filler::threads) fillers = who.warps;
+      if (!fills && counted.insert(key).second) releases += has_tensor_memory(k_) && !readers(*o, opcode::mma).empty() ? 1 : who.warps;
+    }
+    for (ir::op* o : opened) {
+      const agent& who = agent_of(all_, *o);
+      if (o->is(opcode::ring_fill)) lower_fill(*o, who, sides.at("fill " + who.name), how);
+      else lower_drain(*o, who, sides.at("drain " + who.name));
+    }
+    init(ring_->integer("full"), ring_->result()->type.stages, fillers);
+    if (!single_) init(ring_->integer("empty"), ring_->result()->type.stages, releases);
+  }
+
+  void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
+    ir::builder b = ir::builder::before(k_, fill);
+    value stage = stage_of(b, s);
+    if (!single_) b.make(opcode::mbarrier_wait, {barrier(b, "empty", stage), b.get(s.parity)});
+    if (how == filler::mma) b.make(opcode::tmem_fence);
+    value full = barrier(b, "full", stage);
+    place_parts(b, fill, stage);
+    if (how == filler::tma) {
+      std::int64_t bytes = 0;
+      for (ir::op* load : readers(fill, opcode::tile_load)) {
+        bytes += shared_tile_of(load->operands[0]->type).size_bytes();
+        load->operands.push_back(full);
+        load->set("barrier", std::int64_t{1});
+      }
+      elected(b, who, [&](ir::builder& e) { e.make(opcode::mbarrier_expect, {full}, {}, {{"bytes", bytes}}); });
+    }
+    ir::op& close = close_of(fill);
+    ir::builder c = ir::builder::before(k_, close);
+    if (how == filler::mma) elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {full}, {}, {{"group", std::int64_t{1}}}); });
+    if (how == filler::threads) {
+      c.make(opcode::fence_async);
+      c.make(opcode::barrier_warp);
+      each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {full}, {}, {{"count", std::int64_t{1}}}); });
+    }
+    advance(c, s, stage);
+    use_places(fill);
+  }
+
+  void lower_drain(ir::op& drain, const agent& who, const side& s) {
+    ir::builder b = ir::builder::before(k_, drain);
+    value stage = stage_of(b, s);
+    b.make(opcode::mbarrier_wait, {barrier(b, "full", stage), single_ ? b.integer(0) : b.get(s.parity)});
+    const bool tensor = drain.results[0]->type.is(ir::type::kind::acc);
+    if (tensor) b.make(opcode::tmem_fence);
+    place_parts(b, drain, stage);
+    zero_invalid_rows(b, drain, who);
+
+    ir::op& close = close_of(drain);
+    if (!single_) {
+      const bool products = !readers(drain, opcode::mma).empty();
+      ir::builder c = ir::builder::before(k_, close);
+      value empty = barrier(c, "empty", stage);
+      if (products && has_tensor_memory(k_)) {
+        elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {empty}, {}, {{"group", std::int64_t{1}}}); });
+      } else if (products) {
+        release_late(c, drain, who, s, stage);
+      } else {
+        if (tensor) c.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
+        else c.make(opcode::fence_async);
+        c.make(opcode::barrier_warp);
+        each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}}); });
+      }
+      advance(c, s, stage);
+    }
+    use_places(drain);
+  }
+
+  void let_go(ir::builder& b, const side& s) {
+    value leader = b.compare("eq", b.simple(opcode::lane_id, s32), b.integer(0));
+    b.make(opcode::mbarrier_arrive, {barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds))}, {}, {{"count", std::int64_t{1}}});
+  }
+
+  void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
+    ir::op* loop = enclosing(drain, opcode::for_loop);
+    const bool inner = loop && !loop->integer("tiles");
+    c.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{inner ? 1 : 0}}});
+    if (inner) {
+      let_go(c, s);
+      c.set(s.held, stage);
+      c.set(s.holds, c.boolean(true));
+      ir::builder after = ir::builder::after(k_, *loop);
+      after.locate(drain.where);
+      after.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{0}}});
+      let_go(after, s);
+      after.set(s.holds, after.boolean(false));
+    } else {
+      c.set(s.held, stage);
+      c.set(s.holds, c.boolean(true));
+      let_go(c, s);
+    }
+  }
+
+  // Rows at or beyond the valid ones belong to another sequence: they read as zero.
+  void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who) {
+    std::vector<std::pair<value, value>> zeroed;  // address, first invalid row
+    const std::vector<ir::op*> opened = users(k_, ring_->result());
+    for (ir::op* fill : opened) {
+      if (!fill->is(opcode::ring_fill)) continue;
+      for (ir::op* load : fill_loads_[fill].empty() ? find_loads(*fill) : fill_loads_[fill]) {
+        if (!load->integer("jagged")) continue;
+        if (&agent_of(all_, *fill) != &who || who.single_lane || !single_)
+          raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
+                            .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
+                            .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
+        const ir::type& t = drain.results[0]->type;
+        value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
+        value address = views_.at(drain.result())->owner->operands[0];
+        b.when(b.compare("lt", valid, b.integer(t.rows)), [&](ir::builder& z) {
+          z.make(opcode::shared_zero, {address, valid}, {},
+                 {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
+                  {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
+          z.make(opcode::fence_async);
+          meet(z, who);
+        });
+      }
+    }
+  }
+  std::vector<ir::op*> find_loads(ir::op& fill) {
+    std::vector<ir::op*> found = readers(fill, opcode::tile_load);
+    for (const auto& r : fill.results)
+      if (views_.count(r.get()))
+        for (ir::op* user : users(k_, views_.at(r.get())))
+          if (user->is(opcode::tile_load)) found.push_back(user);
+    return found;
+  }
+
+  // An accumulator outside of rings: its MMA commits to a barrier of its own, its readers wait there.
+  void lower_accumulator(ir::op& acc) {
+    const agent& who = agent_of(all_, acc);
+    ring_ = nullptr;
+    init(acc.integer("full"), 1, 1);
+    ir::builder start = start_of(who);
+    value parity = start.var(ir::type::scalar(s32), start.integer(0), "acc_parity");
+    ir::builder b = ir::builder::before(k_, acc);
+    value place = b.make(opcode::acc_view, {b.add(tensor_base_, acc.integer("tensor_column"))}, {acc.result()->type}).result();
+    ir::op* last = nullptr;
+    bool waited = false;
+    for (ir::op* user : users(k_, acc.result())) {
+      std::replace(user->operands.begin(), user->operands.end(), acc.result(), place);
+      if (user->is(opcode::mma)) last = user;
+      if (user->is(opcode::acc_read) && !waited) {
+        ir::builder r = ir::builder::before(k_, *user);
+        r.make(opcode::mbarrier_wait, {shared_base(r, acc.integer("full")), r.get(parity)});
+        r.make(opcode::tmem_fence);
+        r.set(parity, r.binary(opcode::bit_xor, r.get(parity), r.integer(1)));
+        waited = true;
+      }
+    }
+    if (last) last->set("commit", acc.integer("full"));
+    ir::erase(acc);
+  }
+
+  ir::kernel& k_;
+  std::vector<agent> all_;
+  ir::op* ring_ = nullptr;
+  bool single_ = false;
+  ir::region* inits_ = nullptr;
+  std::int64_t columns_ = 0;
+  value tensor_base_ = nullptr;
+  int prologue_end_ = 0;
+  std::unique_ptr<ir::op>* start_ = nullptr;
+  std::map<value, value> views_;
+  std::map<ir::op*, std::vector<ir::op*>> fill_loads_;
+};
+
+}  // namespace
+
+void insert_barriers(ir::kernel& k) { inserter(k).run(); }
+
+}  // namespace tlx::pass

@@ -1,0 +1,180 @@
+#include <map>
+#include <set>
+
+#include "agents.hpp"
+#include "passes.hpp"
+#include "slots.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+#include "tlx/tile/fragments.hpp"
+#include "tlx/tile/matrix_descriptor.hpp"
+#include "tlx/tile/mma_shape.hpp"
+
+namespace tlx::pass {
+
+namespace {
+
+using ir::opcode;
+using ir::value;
+
+constexpr auto s64 = tile::element::s64;
+
+// The stored tile of an operand seen as the M x K or K x N matrix it stands for.
+tile::matrix_operand operand(const ir::op& mma, size_t i) {
+  const bool a = i == 1;
+  const tile::shared_tile stored = shared_tile_of(mma.operands[i]->type);
+  return {mma.integer(a ? "ta" : "tb") ? stored.transpose() : stored, a ? tile::operand_side::a : tile::operand_side::b};
+}
+
+void check(const ir::kernel& k, const ir::op& mma, const char* rule) {
+  if (!rule) return;
+  raise(user_error({.id = "operand-refused", .what = "a tile cannot be an operand of this mma", .where = mma.where, .because = rule,
+                    .fix = {"change the tile's shape or element type"}, .context = cat("kernel \"", k.name, "\"")}));
+}
+
+class lowerer {
+ public:
+  lowerer(ir::kernel& k, const agent& who) : k_(k), who_(who) {}
+
+  void run() {
+    if (has_tensor_memory(k_)) {
+      for (ir::op* o : find_all(*who_.body, opcode::mma)) lower_tcgen05(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::acc_read)) lower_tensor_read(*o);
+    } else {
+      for (ir::op* o : find_all(*who_.body, opcode::acc_make)) make_registers(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::mma)) lower_wgmma(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::acc_read)) lower_register_read(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::acc_make)) ir::erase(*o);
+    }
+  }
+
+ private:
+  value address_of(value shared) { return shared->owner->operands[0]; }
+  value start(ir::builder& b, value address, std::uint64_t bits) {
+    return b.make(opcode::descriptor, {address}, {ir::type::scalar(s64)}, {{"bits", static_cast<std::int64_t>(bits)}}).result();
+  }
+  value moved(ir::builder& b, value descriptor, int bytes) { return b.add(descriptor, bytes >> 4); }
+  value keeps(ir::builder& b, const ir::op& mma) { return mma.operands.size() == 4 ? mma.operands[3] : b.boolean(false); }
+
+  // --- wgmma
+
+  void make_registers(ir::op& acc) {
+    ir::builder b = ir::builder::before(k_, acc);
+    const ir::type& t = acc.result()->type;
+    ir::type registers = ir::type::tile_of(t.element, t.rows, t.cols).with_layout(tile::wgmma_accumulator(t.rows, t.cols, who_.warps));
+    cells_[acc.result()] = b.var(registers, nullptr, "acc");
+  }
+
+  void lower_wgmma(ir::op& mma) {
+    ir::builder b = ir::builder::before(k_, mma);
+    const ir::type& acc = mma.operands[0]->type;
+    const bool register_a = mma.operands[1]->type.is_tile();
+    const tile::matrix_operand bm = operand(mma, 2);
+    check(k_, mma, tile::broken_wgmma_rule(bm));
+    const int group_rows = acc.rows / (who_.warps / 4);
+    value a = mma.operands[1];
+    tile::matrix_operand am = bm;
+    if (!register_a) {
+      am = operand(mma, 1);
+      check(k_, mma, tile::broken_wgmma_rule(am));
+      value address = address_of(mma.operands[1]);
+      if (who_.warps > 4) {
+        value group = b.div(b.simple(opcode::role_warp, tile::element::s32), b.integer(4));
+        address = b.add(address, b.mul(b.cast(group, tile::element::u32), am.mn_offset(group_rows)));
+      }
+      a = start(b, address, tile::wgmma_descriptor_bits(am));
+    }
+    value bd = start(b, address_of(mma.operands[2]), tile::wgmma_descriptor_bits(bm));
+    b.make(opcode::wgmma_fence);
+    for (int row_block = 0; row_block < group_rows / 64; ++row_block)
+      for (int step = 0; step < bm.k_steps(); ++step) {
+        value as = register_a ? a : moved(b, a, am.mn_offset(64 * row_block) + am.k_offset(step));
+        b.make(opcode::wgmma_mma, {cells_.at(mma.operands[0]), as, moved(b, bd, bm.k_offset(step)), step == 0 ? keeps(b, mma) : b.boolean(true)}, {},
+               {{"k", std::int64_t{bm.k_per_step()}}, {"element", std::string(tile::name(bm.tile.type))}, {"ta", std::int64_t{!register_a && am.is_transposed()}},
+                {"tb", std::int64_t{bm.is_transposed()}}, {"row_block", std::int64_t{row_block}}, {"n", std::int64_t{acc.cols}}, {"step", std::int64_t{step}}});
+      }
+    b.make(opcode::wgmma_commit);
+    ir::erase(mma);
+  }
+
+  void lower_register_read(ir::op& read) {
+    ir::builder b = ir::builder::before(k_, read);
+    value cell = cells_.at(read.operands[0]);
+    value& whole = whole_[{cell, read.parent}];
+    if (!whole) {
+      b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", std::int64_t{0}}});
+      whole = b.get(cell);
+    }
+    value part = whole;
+    if (read.result()->type.cols != whole->type.cols)
+      part = b.make(opcode::slice, {whole}, {read.result()->type}, {{"column", read.integer("column")}}).result();
+    ir::replace_uses(k_.body, read.result(), part);
+    ir::erase(read);
+  }
+
+  // --- tcgen05
+
+  void lower_tcgen05(ir::op& mma) {
+    ir::builder b = ir::builder::before(k_, mma);
+    const ir::type& acc = mma.operands[0]->type;
+    const tile::matrix_operand bm = operand(mma, 2);
+    check(k_, mma, tile::broken_rule(bm));
+    tile::matrix_operand am;
+    value a_address;
+    if (mma.operands[1]->type.is_tile()) {
+      const ir::type& t = mma.operands[1]->type;
+      am = {tile::make_shared_tile(t.element, t.rows, t.cols), tile::operand_side::a};
+      a_address = b.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("scratch")}});
+      b.make(opcode::shared_write, {mma.operands[1], a_address}, {}, {{"swizzle", std::int64_t{am.tile.swizzle_bytes}}});
+      b.make(opcode::fence_async);
+      meet(b, who_);
+    } else {
+      am = operand(mma, 1);
+      a_address = address_of(mma.operands[1]);
+    }
+    check(k_, mma, tile::broken_rule(am));
+    const std::uint32_t idesc = instruction_descriptor(am, bm, acc);
+    value d = mma.operands[0]->owner->operands[0];
+    elected(b, who_, [&](ir::builder& e) {
+      value a = start(e, a_address, tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
+      for (int step = 0; step < bm.k_steps(); ++step)
+        e.make(opcode::tcgen05_mma, {d, moved(e, a, am.k_offset(step)), moved(e, bd, bm.k_offset(step)), step == 0 ? keeps(e, mma) : e.boolean(true)}, {},
+               {{"kind", std::string("f16")}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", std::int64_t{1}}});
+      if (mma.has("commit"))
+        e.make(opcode::tcgen05_commit, {e.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("commit")}})}, {}, {{"group", std::int64_t{1}}});
+    });
+    ir::erase(mma);
+  }
+
+  // PTX ISA, tcgen05 instruction descriptor of the dense kinds.
+  std::uint32_t instruction_descriptor(const tile::matrix_operand& a, const tile::matrix_operand& b, const ir::type& acc) {
+    auto code = [](tile::element e) { return e == tile::element::bf16 ? 1U : 0U; };
+    return (1U << 4) | (code(a.tile.type) << 7) | (code(b.tile.type) << 10) | (static_cast<std::uint32_t>(a.is_transposed()) << 15) |
+           (static_cast<std::uint32_t>(b.is_transposed()) << 16) | (static_cast<std::uint32_t>(acc.cols >> 3) << 17) | (static_cast<std::uint32_t>(acc.rows >> 4) << 24);
+  }
+
+  void lower_tensor_read(ir::op& read) {
+    ir::builder b = ir::builder::before(k_, read);
+    value address = b.add(read.operands[0]->owner->operands[0], read.integer("column"));
+    value warp = b.binary(opcode::bit_and, b.simple(opcode::role_warp, tile::element::s32), b.integer(3));
+    value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
+    const ir::type& t = read.result()->type;
+    value loaded = b.make(opcode::tmem_load, {b.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
+    value ready = b.make(opcode::tmem_wait_load, {loaded}, {t}).result();
+    ir::replace_uses(k_.body, read.result(), ready);
+    ir::erase(read);
+  }
+
+  ir::kernel& k_;
+  const agent& who_;
+  std::map<value, value> cells_;
+  std::map<std::pair<value, ir::region*>, value> whole_;
+};
+
+}  // namespace
+
+void lower_mma(ir::kernel& k) {
+  for (const agent& who : agents(k)) lowerer(k, who).run();
+}
+
+}  // namespace tlx::pass

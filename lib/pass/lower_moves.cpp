@@ -1,0 +1,158 @@
+// One bulk tensor copy per chunk of a shared tile on the way in; on the way out each warp stages its own rows and copies them, so warps need not meet.
+#include <algorithm>
+
+#include "agents.hpp"
+#include "passes.hpp"
+#include "slots.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/tile/fragments.hpp"
+
+namespace tlx::pass {
+
+namespace {
+
+using ir::opcode;
+using ir::value;
+
+class lowerer {
+ public:
+  lowerer(ir::kernel& k, const agent& who) : k_(k), who_(who) {}
+
+  void run() {
+    for (ir::op* load : find_all(*who_.body, opcode::tile_load))
+      if (load->text("by") == "threads") lower_load_by_threads(*load);
+      else lower_load(*load);
+    bool staged = false;
+    for (ir::op* store : find_all(*who_.body, opcode::tile_store)) {
+      if (store->has("stage")) {
+        lower_store(*store);
+        staged = true;
+      } else {
+        store->code = opcode::global_store;
+      }
+    }
+    if (staged) {  // shared memory must outlive the copies that read it
+      ir::builder end(k_, *who_.body);
+      end.locate(who_.role ? who_.role->where : k_.where);
+      each_warp_elected(end, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", std::int64_t{0}}, {"read", std::int64_t{1}}}); });
+    }
+  }
+
+ private:
+  int parameter(value view) const {
+    for (size_t i = 0; i < k_.parameters().size(); ++i)
+      if (k_.parameters()[i].get() == view) return static_cast<int>(i);
+    raise(internal_error({.id = "view-not-a-parameter", .what = "a view that is no kernel parameter"}));
+  }
+
+  int map_of(value view, std::int64_t row_axis, std::int64_t col_axis, std::int64_t rows, std::int64_t cols, int swizzle, int promotion) {
+    ir::tensor_map_use m{parameter(view), std::vector<std::int64_t>(static_cast<size_t>(view->type.rank), 1), swizzle, promotion};
+    auto innermost_first = [&](std::int64_t axis) -> std::int64_t& { return m.box[static_cast<size_t>(view->type.rank - 1 - axis)]; };
+    if (row_axis >= 0) innermost_first(row_axis) = rows;
+    innermost_first(col_axis) = cols;
+    return k_.find_map(m);
+  }
+
+  // coordinates of the box, innermost first, with the row and column moved
+  static std::vector<value> coordinates(ir::builder& b, const ir::op& o, size_t first, value row_shift, std::int64_t col_shift) {
+    const std::vector<std::int64_t> axes = o.integers("tile_axes");
+    const int rank = o.operands[first - 1]->type.rank;
+    std::vector<value> at;
+    for (int axis = rank - 1; axis >= 0; --axis) {
+      value c = o.operands[first + static_cast<size_t>(axis)];
+      if (axis == axes[1]) c = b.add(c, col_shift);
+      if (axis == axes[0] && row_shift) c = b.add(c, row_shift);
+      at.push_back(c);
+    }
+    return at;
+  }
+
+  void lower_load(ir::op& load) {
+    ir::builder b = ir::builder::before(k_, load);
+    const tile::shared_tile t = shared_tile_of(load.operands[0]->type);
+    value address = load.operands[0]->owner->operands[0];
+    value barrier = load.operands.back();
+    value view = load.operands[1];
+    const std::vector<std::int64_t> axes = load.integers("tile_axes");
+    const int promotion = t.chunk_count() == 1 && load.integer("hint") ? 128 : 256;
+    const int map = map_of(view, axes[0], axes[1], t.rows, t.chunk_cols(), t.swizzle_bytes, promotion);
+    elected(b, who_, [&](ir::builder& e) {
+      for (int c = 0; c < t.chunk_count(); ++c) {
+        std::vector<value> operands{e.add(address, c * t.chunk_bytes()), barrier};
+        for (value v : coordinates(e, load, 2, nullptr, c * t.chunk_cols())) operands.push_back(v);
+        e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", std::int64_t{0}}});
+      }
+    });
+    ir::erase(load);
+  }
+
+  // Ordinary loads into registers, then into the slot, a piece of a chunk at a time so that few registers are in flight.
+  void lower_load_by_threads(ir::op& load) {
+    ir::builder b = ir::builder::before(k_, load);
+    const tile::shared_tile t = shared_tile_of(load.operands[0]->type);
+    value address = load.operands[0]->owner->operands[0];
+    const std::vector<std::int64_t> axes = load.integers("tile_axes");
+    const int rows = std::min(t.rows, 32);
+    const ir::type piece = ir::type::tile_of(t.type, rows, t.chunk_cols()).with_layout(tile::blocked(rows, t.chunk_cols(), who_.warps, 2));
+    for (int c = 0; c < t.chunk_count(); ++c)
+      for (int r = 0; r < t.rows; r += rows) {
+        std::vector<value> operands(load.operands.begin() + 1, load.operands.end());
+        operands[1 + static_cast<size_t>(axes[1])] = b.add(operands[1 + static_cast<size_t>(axes[1])], c * t.chunk_cols());
+        if (axes[0] >= 0) operands[1 + static_cast<size_t>(axes[0])] = b.add(operands[1 + static_cast<size_t>(axes[0])], r);
+        if (load.integer("jagged")) operands.back() = b.sub(operands.back(), b.integer(r));
+        value loaded = b.make(opcode::global_load, operands, {piece}, {{"tile_axes", axes}, {"jagged", load.integer("jagged")}}).result();
+        b.make(opcode::shared_write, {loaded, b.add(address, c * t.chunk_bytes() + r * t.chunk_width_bytes())}, {}, {{"swizzle", std::int64_t{t.swizzle_bytes}}});
+      }
+    ir::erase(load);
+  }
+
+  void lower_store(ir::op& store) {
+    ir::builder b = ir::builder::before(k_, store);
+    value tile_value = store.operands[0];
+    const ir::type& t = tile_value->type;
+    const tile::shared_tile slab = slab_tile_of(who_, t);
+    value warp = b.simple(opcode::role_warp, tile::element::s32);
+    value row = b.mul(warp, slab.rows);
+    auto copy_out = [&](ir::builder& c) {
+      value address = c.add(b_base(c, store), c.mul(c.cast(warp, tile::element::u32), store.integer("stage_per_warp")));
+      each_warp_elected(c, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", store.integer("pending")}, {"read", std::int64_t{1}}}); });
+      c.make(opcode::barrier_warp);
+      c.make(opcode::shared_write, {tile_value, address}, {},
+             {{"swizzle", std::int64_t{slab.swizzle_bytes}}, {"slab", std::int64_t{1}}, {"slab_rows", std::int64_t{slab.rows}}});
+      c.make(opcode::fence_async);
+      c.make(opcode::barrier_warp);
+      each_warp_elected(c, who_, [&](ir::builder& e) {
+        const std::vector<std::int64_t> axes = store.integers("tile_axes");
+        const int map = map_of(store.operands[1], axes[0], axes[1], slab.rows, slab.cols, slab.swizzle_bytes, 256);
+        std::vector<value> operands{address};
+        for (value v : coordinates(e, store, 2, row, 0)) operands.push_back(v);
+        e.make(opcode::tma_store, operands, {}, {{"map", std::int64_t{map}}});
+        e.make(opcode::tma_commit);
+      });
+    };
+    if (store.integer("jagged")) {
+      // a warp whose rows are all valid copies them; the others would write into the next sequence
+      value whole = b.compare("ge", store.operands.back(), b.add(row, slab.rows));
+      b.when(whole, copy_out, [&](ir::builder& e) {
+        ir::cloner copies(e);
+        ir::op& masked = copies.copy(store);
+        masked.code = opcode::global_store;
+      });
+    } else {
+      copy_out(b);
+    }
+    ir::erase(store);
+  }
+  static value b_base(ir::builder& b, const ir::op& store) { return b.simple(opcode::shared_base, tile::element::u32, {{"offset", store.integer("stage")}}); }
+
+  ir::kernel& k_;
+  const agent& who_;
+};
+
+}  // namespace
+
+void lower_moves(ir::kernel& k) {
+  for (const agent& who : agents(k)) lowerer(k, who).run();
+}
+
+}  // namespace tlx::pass

@@ -1,0 +1,32 @@
+// The passes, one verb each; every file of this folder implements one. Contracts stand here, once.
+#pragma once
+#include "tlx/ir/kernel.hpp"
+
+namespace tlx::pass {
+
+/// Raises for rings that cannot work: never filled, never drained, filled by two roles. Changes nothing.
+void check_rings(ir::kernel& k);
+/// wgmma targets: roles joined by accumulator rings become one role, since an accumulator lives in the registers of the warps that use it.
+void merge_roles(ir::kernel& k);
+/// An accumulator whose MMA loop may run no round reads as zero: the reader recomputes the loop's bounds.
+void guard_reads(ir::kernel& k);
+/// Reads of wide accumulators whose values only reach stores are walked in column chunks.
+void chunk_reads(ir::kernel& k);
+/// Every register tile gets its layout; conversions are inserted where two meet.
+void assign_layouts(ir::kernel& k);
+/// tcgen05 targets: columns for every accumulator.
+void assign_tensor_memory(ir::kernel& k);
+/// Bytes for ring slots, staging of stores and operands, barriers. Sets kernel.shared_bytes.
+void assign_shared_memory(ir::kernel& k);
+/// Rings become mbarriers, phases and slot addresses; set-up and tear-down of barriers and tensor memory. No ring op afterwards.
+void insert_barriers(ir::kernel& k);
+/// tile.load and tile.store become bulk tensor copies (and masked stores where rows are jagged).
+void lower_moves(ir::kernel& k);
+/// mma and acc.read become wgmma or tcgen05 instructions.
+void lower_mma(ir::kernel& k);
+/// Roles become branches on the warp index with register budgets.
+void split_roles(ir::kernel& k);
+/// Folds constants and drops what nobody uses.
+void simplify(ir::kernel& k);
+
+}  // namespace tlx::pass

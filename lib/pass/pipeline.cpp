@@ -1,0 +1,30 @@
+#include "tlx/pass/pipeline.hpp"
+
+#include "passes.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/tile/limits.hpp"
+
+namespace tlx::pass {
+
+const std::vector<pass>& pipeline_for(const std::string& target) {
+  static const std::vector<pass> table = {
+      {"check-rings", check_rings, "first: users should see their own words in the message"},
+      {"merge-roles", merge_roles, "before anything counts warps or arrivals: the merged role is what arrives"},
+      {"guard-reads", guard_reads, "while rings still show which MMA loop fills an accumulator"},
+      {"chunk-reads", chunk_reads, "before layouts: chunks are tiles of their own"},
+      {"assign-layouts", assign_layouts, "needs the roles' final warp counts"},
+      {"assign-tensor-memory", assign_tensor_memory, "rings are still whole"},
+      {"assign-shared-memory", assign_shared_memory, "after layouts: staging depends on which rows a warp owns"},
+      {"insert-barriers", insert_barriers, "rings still whole; later passes see only mbarrier ops"},
+      {"lower-moves", lower_moves, "needs the barrier a load signals"},
+      {"lower-mma", lower_mma, "after moves: register operands are staged by then"},
+      {"split-roles", split_roles, "last of the lowerings: it dissolves the role ops that counts are read from"},
+      {"simplify", simplify, "cleans what the lowerings left"},
+  };
+  if (!tile::target_limits(target))
+    raise(user_error({.id = "target-unsupported", .what = "target \"" + target + "\" is not supported",
+                      .because = "kernels need TMA and wgmma or tcgen05", .fix = {"use one of " + std::string(tile::supported_targets)}}));
+  return table;
+}
+
+}  // namespace tlx::pass

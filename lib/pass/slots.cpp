@@ -1,0 +1,33 @@
+#include "slots.hpp"
+
+namespace tlx::pass {
+
+bool is_single_shot(ir::kernel& k, const ir::op& ring) {
+  if (ring.result()->type.stages != 1) return false;
+  int fills = 0, drains = 0;
+  for (ir::op* user : users(k, ring.result())) {
+    if (in_loop(*user)) return false;
+    (user->is(ir::opcode::ring_fill) ? fills : drains)++;
+  }
+  return fills == 1 && drains == 1;
+}
+
+tile::shared_tile slab_tile_of(const agent& who, const ir::type& stored) { return tile::make_shared_tile(stored.element, stored.rows / who.warps, stored.cols); }
+
+bool stored_through_shared(const ir::kernel&, const agent& who, const ir::op& store) {
+  if (store.text("by") == "threads") return false;
+  const ir::type& t = store.operands[0]->type;
+  if (!t.is_tile() || !t.layout || t.rows % (who.warps * 8) != 0) return false;
+  const tile::shared_tile slab = slab_tile_of(who, t);
+  if (slab.swizzle_bytes < 32 || slab.chunk_count() != 1 || tile::bits(t.element) < 8) return false;
+  const int rows = t.rows / who.warps;
+  for (int w = 0; w < who.warps; ++w)
+    for (int r = 0; r < t.layout->register_count(); ++r)
+      for (int lane = 0; lane < 32; ++lane) {
+        const int row = t.layout->at(r, lane, w).row;
+        if (row < w * rows || row >= (w + 1) * rows) return false;
+      }
+  return true;
+}
+
+}  // namespace tlx::pass

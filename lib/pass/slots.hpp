@@ -1,0 +1,19 @@
+// Facts about ring slots and staged stores that more than one pass needs.
+#pragma once
+#include "agents.hpp"
+#include "tlx/tile/shared_tile.hpp"
+
+namespace tlx::pass {
+
+inline tile::shared_tile shared_tile_of(const ir::type& t) { return {t.element, t.rows, t.cols, t.swizzle_bytes, false}; }
+
+/// One stage, filled and drained at one place each, not in a loop: no slot is ever used twice, so nobody waits for it to be free.
+bool is_single_shot(ir::kernel& k, const ir::op& ring);
+
+/// A store that goes through shared memory by bulk copies: each warp owns whole consecutive rows and its part of a row is whole 16-byte pieces.
+bool stored_through_shared(const ir::kernel& k, const agent& who, const ir::op& store);
+
+/// What one warp stages for a store: its rows of the tile.
+tile::shared_tile slab_tile_of(const agent& who, const ir::type& stored);
+
+}  // namespace tlx::pass

@@ -1,0 +1,49 @@
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <optional>
+
+#include "runtime/gpu_module.hpp"
+#include "runtime/map_cache.hpp"
+#include "tlx/device/device.hpp"
+
+namespace tlx::runtime {
+
+class gpu_machine : public device::machine {
+ public:
+  explicit gpu_machine(int ordinal);
+  ~gpu_machine() override;
+  const device::properties& about() const override { return about_; }
+
+  device::address allocate(std::size_t bytes) override;
+  void release(device::address where) override;
+  void write(device::address to, const void* from, std::size_t bytes) override;
+  void read(void* to, device::address from, std::size_t bytes) override;
+  void fill(device::address to, std::uint8_t value, std::size_t bytes) override;
+
+  std::shared_ptr<device::module> load(const device::image& code) override;
+  void run(device::module& code, const std::string& entry, const device::launch& how) override;
+  void wait() override;
+
+  gpu_module& own(device::module& code) const;  // raises user_error [module-of-another-machine]
+  void prepare(gpu_function& f, const device::launch& how);
+  const std::shared_ptr<gpu_context>& context() const { return context_; }
+  std::uint64_t maps_encoded() const { return maps_.encoded(); }
+
+ private:
+  void finish(const char* what);  // everything done, or the error of what went wrong
+  [[noreturn]] void launch_failed(cu::result code, const char* call, const gpu_function& f, const device::launch& how) const;
+
+  std::shared_ptr<gpu_context> context_;
+  device::properties about_;
+  map_cache maps_;
+  device::address nowhere_ = 0;                    // 256 zero bytes: what maps of empty tensors point at
+  std::atomic<const char*> last_entry_{nullptr};
+  std::mutex release_guard_;
+  std::optional<std::string> failed_release_;      // first release that failed since the last wait
+};
+
+/// The GPU behind a machine; raises user_error [not-a-gpu].
+gpu_machine& as_gpu(device::machine& m);
+
+}  // namespace tlx::runtime

@@ -1,0 +1,33 @@
+// Encoded tensor maps by recipe, so that a launch with unchanged pointers and shapes encodes nothing.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <mutex>
+
+#include "runtime/driver.hpp"
+#include "tlx/device/device.hpp"
+
+namespace tlx::runtime {
+
+class map_cache {
+ public:
+  /// Copies the encoded map of `recipe` to `out`. `nowhere` is 256 zero bytes that stand in for an empty tensor.
+  /// Raises user_error [tensor-map-refused] naming the rule that `recipe` breaks. For any number of threads.
+  void encode(const driver& d, const device::tensor_map& recipe, device::address nowhere, cu::tensor_map& out);
+
+  std::uint64_t encoded() const;
+
+ private:
+  struct slot {
+    bool used = false;
+    device::tensor_map recipe;
+    cu::tensor_map encoded;
+  };
+  static constexpr size_t ways = 4, sets = 64;  // 256 maps, 80 KiB a machine
+  mutable std::mutex guard_;
+  std::array<std::array<slot, ways>, sets> slots_;
+  std::array<std::uint8_t, sets> next_way_{};
+  std::uint64_t encoded_ = 0;
+};
+
+}  // namespace tlx::runtime

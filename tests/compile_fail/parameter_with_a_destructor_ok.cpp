@@ -1,0 +1,3 @@
+#include "tlx/device/device.hpp"
+
+tlx::device::argument name() { return tlx::device::scalar('q'); }

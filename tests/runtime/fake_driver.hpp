@@ -1,0 +1,13 @@
+// What the tests ask of the fake driver, a library with the driver's entry points that works on host memory and counts calls.
+#pragma once
+#include "runtime/driver_types.hpp"
+
+struct fake_control {
+  int (*calls)(const char* symbol);                  // since the last reset
+  void (*reset)();
+  void (*fail)(const char* symbol, int code);        // from now on, until reset
+  int (*pushed)();                                   // contexts on this thread's stack
+  tlx::runtime::cu::context (*primary)();
+  int (*retained)();
+  void (*on_launch)(void (*look)(const tlx::runtime::cu::launch_config*, void** arguments));
+};
