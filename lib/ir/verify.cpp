@@ -121,6 +121,10 @@ class checker {
         else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");
         boolean(3);
         break;
+      case opcode::acc_read:
+        if (o.operands.empty() || o.operands.size() > 2 || !o.operands[0]->type.is(type::kind::acc)) say(o, "an accumulator and optionally a bool");
+        boolean(1);
+        break;
       case opcode::reduce:
         if (o.operands.size() == 1 && o.results.size() == 1) {
           const type& a = o.operands[0]->type;
