@@ -73,11 +73,11 @@ TEST_CASE("MN-major places are ((T,w,m),(8,k)) of the canonical layout") {
 }
 
 TEST_CASE("transposed tf32 has four k rows to an atom of 128-byte lines with 32-byte pieces") {
-  const shared_descriptor d{.start = 0, .leading = 4096, .stride = 512, .swizzle = operand_swizzle::b128_atom32};
+  const shared_descriptor d{.start = 0, .leading = 8192, .stride = 2048, .swizzle = operand_swizzle::b128_atom32};
   const operand_form f{.element = number::tf32, .rows = 64, .k = 8, .mn_major = true};
   for (int row = 0; row < 64; ++row)
     for (int k = 0; k < 8; ++k) {
-      const std::uint32_t line = static_cast<std::uint32_t>(row % 32 * 4 + row / 32 * 4096 + k % 4 * 128 + k / 4 * 512);
+      const std::uint32_t line = static_cast<std::uint32_t>(row % 32 * 4 + row / 32 * 8192 + k % 4 * 128 + k / 4 * 2048);
       const element_place got = place_of(d, f, row, k);
       REQUIRE(got.address + got.bit / 8 == swizzle_address(swizzle_mode::b128_atom32, line));
     }
@@ -203,6 +203,44 @@ TEST_CASE("known instruction words decode to their shapes") {
   CHECK(i.m == 256);
   CHECK(form_of(i, false, 2).rows == 128);
   CHECK(decode_instruction({.kind = mma_kind::f16, .cta_group = 1}, 272630928U, i).kind == misuse::illegal_shape);
+}
+
+TEST_CASE("instruction words and descriptors that another compiler emits decode") {
+  mma_instruction i;
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::tf32}, 135268624U, i));
+  CHECK(i.m == 128);
+  CHECK(i.n == 64);
+  CHECK(i.k == 8);
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::mxf8f6f4}, 1218445344U, i));
+  CHECK(i.m == 128);
+  CHECK(i.n == 128);
+  CHECK(i.scale_a_id == 2);
+  CHECK(i.scale_b_id == 2);
+  REQUIRE_FALSE(decode_instruction({.kind = mma_kind::mxf4, .scale_block = 32}, 1218446496U, i));
+  CHECK(i.k == 64);
+  CHECK(i.scale_a_id == 2);
+  shared_descriptor d;
+  REQUIRE_FALSE(decode_tcgen05_descriptor(4611756662049472514U, d));
+  CHECK(d.start == 32);
+  CHECK(d.stride == 1024);
+  CHECK(d.swizzle == operand_swizzle::b128);
+  REQUIRE_FALSE(decode_wgmma_descriptor(4611686293305295360U, d));
+  CHECK(d.start == 8192);
+  CHECK(d.stride == 1024);
+  CHECK(d.swizzle == operand_swizzle::b128);
+}
+
+TEST_CASE("transposed operands need the swizzle of their kind") {
+  mma_instruction i;
+  const shared_descriptor wide{.swizzle = operand_swizzle::b128}, atoms{.swizzle = operand_swizzle::b128_atom32};
+  i.transpose_b = true;
+  i.kind = mma_kind::tf32;
+  CHECK(check_operand(i, wide, true, {}).kind == misuse::descriptor_misuse);
+  CHECK_FALSE(check_operand(i, atoms, true, {}));
+  CHECK_FALSE(check_operand(i, wide, false, {}));
+  i.kind = mma_kind::f16;
+  CHECK(check_operand(i, atoms, true, {}).kind == misuse::descriptor_misuse);
+  CHECK_FALSE(check_operand(i, wide, true, {}));
 }
 
 TEST_CASE("every legal dense shape is accepted and its neighbours are refused") {

@@ -60,7 +60,6 @@ TEST_CASE("each rule of the driver is refused by name, and the limit itself is a
   refuses([](map_t& m) { m.rank = 6; }, "rank");
   refuses([](map_t& m) { m.base += 8; }, "base");
   accepts([](map_t& m) { m.base += 16; });
-  refuses([](map_t& m) { m.extents[1] = 0; }, "extent");
   refuses([](map_t& m) { m.extents[0] = (std::uint64_t{1} << 32) + 1; }, "extent");
   accepts([](map_t& m) { m.extents[0] = std::uint64_t{1} << 32; });
   refuses([](map_t& m) { m.strides_bytes[0] = 264; }, "stride");
@@ -199,6 +198,32 @@ TEST_CASE("stores refuse negative starts and loads do not") {
   CHECK(walk_tile(map, at, true, pieces).kind == misuse::out_of_bounds);
   CHECK_FALSE(walk_tile(map, at, false, pieces));
   CHECK(walk_tile(map, std::span(at, 1), false, pieces).kind == misuse::descriptor_misuse);
+}
+
+TEST_CASE("an empty tensor is all outside: loads fill, stores do nothing") {
+  map_t m = plain();
+  m.base = 0;
+  m.extents[1] = 0;
+  const decoded_map map = decoded(m);
+  CHECK(map.map.extents[1] == 0);
+  CHECK(map.map.extents[0] == 100);
+  std::vector<box_piece> pieces;
+  const std::int32_t at[2] = {0, 0};
+  REQUIRE_FALSE(walk_tile(map, at, false, pieces));
+  REQUIRE(pieces.size() == 1);
+  CHECK(pieces[0].kind == box_piece::what::fill);
+  CHECK(pieces[0].bytes == 1024);
+  REQUIRE_FALSE(walk_tile(map, at, true, pieces));
+  CHECK(pieces.empty());
+}
+
+TEST_CASE("the fill is zero, or a NaN of the element") {
+  map_t m = plain();
+  CHECK(fill_pattern(decoded(m)) == std::array<std::byte, 16>{});
+  m.oob_nan = true;
+  std::uint16_t first = 0;
+  std::memcpy(&first, fill_pattern(decoded(m)).data(), 2);
+  CHECK(first == 0x7FFF);
 }
 
 TEST_CASE("gather4 stacks four rows and fills those outside") {

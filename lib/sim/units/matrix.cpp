@@ -1,9 +1,11 @@
-// The arithmetic of the tensor cores. Everything is held in double, where products, the cut terms and their sums are exact.
+// The arithmetic of the tensor cores. In double, products, cut terms and their sums are exact; rows whose numbers are moderate take an integer kernel.
 #include "sim/units/matrix.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+
+#include "sim/units/matrix_kernel.hpp"
 
 namespace tlx::sim {
 namespace {
@@ -129,6 +131,60 @@ prepared prepare(const mma_operands& x, mma_scratch& s) {
 
 constexpr int chunk = 64;
 
+/// The same in f32 for the kernel. False when a factor or a product of powers leaves the range in which the kernel's steps are exact.
+bool prepare_floats(const mma_model& model, const mma_operands& x, mma_scratch& s, bool& zero_is_zero) {
+  if (model.fraction_bits > kernel::largest_fraction_bits) return false;
+  const std::size_t mk = static_cast<std::size_t>(x.m) * static_cast<std::size_t>(x.k);
+  const std::ptrdiff_t step = (x.n + kernel::columns_per_step - 1) / kernel::columns_per_step * kernel::columns_per_step;
+  const std::size_t nk = static_cast<std::size_t>(step) * static_cast<std::size_t>(x.k);
+  s.fa.resize(mk), s.fa_power.resize(mk);
+  s.fb.resize(nk), s.fb_power.resize(nk);
+  if (step != x.n) {
+    std::fill(s.fb.begin(), s.fb.end(), 0.0F);
+    std::fill(s.fb_power.begin(), s.fb_power.end(), 0.0F);
+  }
+  s.row_special.assign(static_cast<std::size_t>(x.m), 0);
+  s.column_special.assign(static_cast<std::size_t>(x.n), 0);
+  const int scales = x.k / x.scale_block;
+  struct range { float low = HUGE_VALF, high = 0; bool exact = true; };
+  const auto fill = [&](const float* from, const float* scale, number format, bool negate, int rows, std::ptrdiff_t row_step, std::ptrdiff_t k_step, float* to,
+                        float* power, std::uint8_t* special) {
+    range all;
+    const float smallest = std::ldexp(1.0F, smallest_exponent(format));
+    const std::uint32_t flip = negate ? 0x80000000U : 0U;
+    for (int r = 0; r < rows; ++r) {
+      std::uint8_t odd = 0;
+      for (int k = 0; k < x.k; ++k) {
+        float v = from[static_cast<std::ptrdiff_t>(r) * x.k + k];
+        float p = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) & 0x7F800000U);
+        bool bad = p > 0x1p127F;  // NaN or infinity
+        p = p > smallest ? p : smallest;
+        if (scale != nullptr) {
+          const float f = scale[r * scales + k / x.scale_block];
+          bad = bad || is_special(f);
+          const std::uint32_t bits = std::bit_cast<std::uint32_t>(f);
+          if (!bad && v != 0 && ((bits & 0x007FFFFFU) != 0 || f < 0x1p-60F || f > 0x1p60F || p < 0x1p-60F || p > 0x1p60F)) all.exact = false;
+          v *= f;
+          p *= f;
+        }
+        odd |= static_cast<std::uint8_t>(bad);
+        v = bad ? 0.0F : v;
+        p = v != 0 ? p : 0.0F;
+        all.low = v != 0 && p < all.low ? p : all.low;
+        all.high = p > all.high ? p : all.high;
+        to[r * row_step + k * k_step] = std::bit_cast<float>(std::bit_cast<std::uint32_t>(v) ^ flip);
+        power[r * row_step + k * k_step] = p;
+      }
+      special[r] = odd;
+    }
+    return all;
+  };
+  const range a = fill(x.a, x.a_scale, x.a_format, x.negate_a, x.m, x.k, 1, s.fa.data(), s.fa_power.data(), s.row_special.data());
+  const range b = fill(x.b, x.b_scale, x.b_format, x.negate_b, x.n, 1, step, s.fb.data(), s.fb_power.data(), s.column_special.data());
+  zero_is_zero = a.high == 0 || b.high == 0 || static_cast<double>(a.low) * static_cast<double>(b.low) >= 0x1p-126;
+  return a.exact && b.exact && static_cast<double>(a.high) * static_cast<double>(b.high) <= 0x1p120;
+}
+
 /// `columns` sums of one row: the vector form of block_sum. `c` is [columns]; special values give garbage here and are done again by the caller.
 [[gnu::always_inline]] inline void row_sums_body(int fraction_bits, const double* __restrict a, const double* __restrict a_power, const double* __restrict b,
                                                  const double* __restrict b_power, std::ptrdiff_t n, int k, int columns, const double* __restrict c,
@@ -203,39 +259,69 @@ bool cut_f32(const double* sum, int columns, int result_bits, float* d) {
   return cut_f32_plain(sum, columns, result_bits, d);
 }
 
+struct part { int k0, k, n0, columns; };
+
+/// One row of one part in double, with columns that hold NaN or infinity done by definition.
+void row_in_double(const mma_model& model, const mma_operands& x, const mma_scratch& s, const part& w, int m, const float* c32, double shrink, double* sum) {
+  const double* a = s.a.data() + static_cast<std::ptrdiff_t>(m) * x.k + w.k0;
+  const double* a_power = s.a_power.data() + static_cast<std::ptrdiff_t>(m) * x.k + w.k0;
+  const double* b = s.b.data() + static_cast<std::ptrdiff_t>(w.k0) * x.n + w.n0;
+  const double* b_power = s.b_power.data() + static_cast<std::ptrdiff_t>(w.k0) * x.n + w.n0;
+  double c[chunk];
+  for (int j = 0; j < w.columns; ++j) c[j] = static_cast<double>(c32[j]) * shrink;
+  row_sums(model.fraction_bits, a, a_power, b, b_power, x.n, w.k, w.columns, c, sum);
+  const bool row_special = s.row_special[static_cast<std::size_t>(m)] != 0;
+  for (int j = 0; j < w.columns; ++j)
+    if (row_special || s.column_special[static_cast<std::size_t>(w.n0 + j)] != 0 || !std::isfinite(c[j]))
+      sum[j] = block_sum(model.fraction_bits, a, a_power, b + j, b_power + j, x.n, w.k, c[j]);
+}
+
 void run(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, mma_scratch& s, int d_shift, bool f16_result) {
-  const prepared p = prepare(x, s);
-  double c[chunk], sum[chunk];
+  bool zero_is_zero = false, in_double = false;
+  const bool use_kernel = d_shift == 0 && prepare_floats(model, x, s, zero_is_zero);
+  const std::ptrdiff_t b_step = (x.n + kernel::columns_per_step - 1) / kernel::columns_per_step * kernel::columns_per_step;
+  alignas(32) float c[chunk] = {}, result[chunk];
+  alignas(32) double sum[chunk];
   for (int k0 = 0; k0 < x.k; k0 += model.block_k) {
-    const int k = std::min(model.block_k, x.k - k0);
     const bool read = use_d || k0 > 0;
     const double shrink = k0 == 0 ? std::ldexp(1.0, -d_shift) : 1.0;
     for (int n0 = 0; n0 < x.n; n0 += chunk) {
-      const int columns = std::min(chunk, x.n - n0);
-      const double* b = p.b + static_cast<std::ptrdiff_t>(k0) * x.n + n0;
-      const double* b_power = p.b_power + static_cast<std::ptrdiff_t>(k0) * x.n + n0;
-      const std::uint8_t* column_special = s.column_special.data() + n0;
-      const bool any_column = std::any_of(column_special, column_special + columns, [](std::uint8_t f) { return f != 0; });
+      const part w{k0, std::min(model.block_k, x.k - k0), n0, std::min(chunk, x.n - n0)};
+      const std::size_t bytes = static_cast<std::size_t>(w.columns) * sizeof(float);
+      const bool column_special = use_kernel && std::memchr(s.column_special.data() + n0, 1, static_cast<std::size_t>(w.columns)) != nullptr;
       for (int m = 0; m < x.m; ++m) {
         float* out = d + m * d_stride + n0;
-        const double* a = p.a + static_cast<std::ptrdiff_t>(m) * x.k + k0;
-        const double* a_power = p.a_power + static_cast<std::ptrdiff_t>(m) * x.k + k0;
-        bool check = any_column || s.row_special[static_cast<std::size_t>(m)] != 0;
-        std::uint32_t accumulator_special = 0;
-        for (int j = 0; j < columns; ++j) {
-          c[j] = read ? static_cast<double>(out[j]) * shrink : 0.0;
-          accumulator_special |= static_cast<std::uint32_t>(read && is_special(out[j]));
+        std::fill(c, c + chunk, 0.0F);
+        if (read) std::memcpy(c, out, bytes);
+        bool done = false;
+        if (use_kernel && !column_special && s.row_special[static_cast<std::size_t>(m)] == 0) {
+          const kernel::row r{.a = s.fa.data() + static_cast<std::ptrdiff_t>(m) * x.k + k0,
+                              .a_power = s.fa_power.data() + static_cast<std::ptrdiff_t>(m) * x.k + k0,
+                              .b = s.fb.data() + k0 * b_step + n0,
+                              .b_power = s.fb_power.data() + k0 * b_step + n0,
+                              .b_step = b_step,
+                              .k = w.k,
+                              .columns = (w.columns + kernel::columns_per_step - 1) / kernel::columns_per_step * kernel::columns_per_step,
+                              .c = c,
+                              .fraction_bits = model.fraction_bits,
+                              .result_bits = model.result_bits,
+                              .zero_is_zero = zero_is_zero};
+          if (f16_result) {
+            done = !kernel::run(r, nullptr, sum);
+          } else if (!kernel::run(r, result, nullptr)) {
+            std::memcpy(out, result, bytes);
+            continue;
+          }
         }
-        check = check || accumulator_special != 0;
-        row_sums(model.fraction_bits, a, a_power, b, b_power, x.n, k, columns, c, sum);
-        if (check)
-          for (int j = 0; j < columns; ++j)
-            if (s.row_special[static_cast<std::size_t>(m)] != 0 || column_special[j] != 0 || !std::isfinite(c[j]))
-              sum[j] = block_sum(model.fraction_bits, a, a_power, b + j, b_power + j, x.n, k, c[j]);
+        if (!done) {
+          if (!in_double) prepare(x, s);
+          in_double = true;
+          row_in_double(model, x, s, w, m, c, shrink, sum);
+        }
         if (f16_result) {
-          for (int j = 0; j < columns; ++j) out[j] = finish_f16(sum[j]);
-        } else if (cut_f32(sum, columns, model.result_bits, out)) {
-          for (int j = 0; j < columns; ++j) out[j] = finish_f32(sum[j], model.result_bits);
+          for (int j = 0; j < w.columns; ++j) out[j] = finish_f16(sum[j]);
+        } else if (cut_f32(sum, w.columns, model.result_bits, out)) {
+          for (int j = 0; j < w.columns; ++j) out[j] = finish_f32(sum[j], model.result_bits);
         }
       }
     }

@@ -30,6 +30,7 @@ void set_model(chip on, matrix_unit unit, number a, const mma_model& model);
 /// Scratch that callers keep between calls to avoid allocation. One per thread.
 struct mma_scratch {
   std::vector<double> a, a_power, b, b_power;  // A [m][k], B [k][n]
+  std::vector<float> fa, fa_power, fb, fb_power;
   std::vector<std::uint8_t> row_special, column_special;
   std::vector<std::int32_t> b_integer;
 };

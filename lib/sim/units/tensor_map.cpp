@@ -11,7 +11,7 @@ namespace {
 
 using device::map_element;
 
-/// Extents and boxes are kept minus one, so that zero bytes are a valid start for tensormap.replace.
+/// Extents and boxes are kept minus one, so that zero bytes are a valid start for tensormap.replace. An extent of 0 (an empty tensor) has a bit of its own.
 struct fields {
   char magic[8];
   std::uint64_t base;
@@ -20,6 +20,7 @@ struct fields {
   std::uint16_t box_less_one[5];
   std::uint8_t element_strides_less_one[5];
   std::uint8_t element, rank_less_one, interleave, swizzle, atomicity, oob_nan, l2_promotion;
+  std::uint8_t empty;  // bit d: dimension d has extent 0
 };
 static_assert(sizeof(fields) <= map_blob_bytes && std::is_trivially_copyable_v<fields>);
 constexpr char magic_text[8] = {'t', 'l', 'x', '.', 'm', 'a', 'p', '1'};
@@ -50,7 +51,7 @@ std::string refusal(const device::tensor_map& m, int swizzle_width) {
   if (m.oob_nan && !has_nan(m.element)) return "NaN fill needs a floating-point element type";
   for (int i = 0; i < m.rank; ++i) {
     const std::size_t d = static_cast<std::size_t>(i);
-    if (m.extents[d] < 1 || m.extents[d] > std::uint64_t{1} << 32) return cat("extent ", m.extents[d], " of dimension ", i, " is outside 1..2^32");
+    if (m.extents[d] > std::uint64_t{1} << 32) return cat("extent ", m.extents[d], " of dimension ", i, " exceeds 2^32");
     if (m.box[d] < 1 || m.box[d] > 256) return cat("box extent ", m.box[d], " of dimension ", i, " is outside 1..256");
     if (m.element_strides[d] < 1 || m.element_strides[d] > 8) return cat("element stride ", m.element_strides[d], " of dimension ", i, " is outside 1..8");
     if (i == 0) continue;
@@ -118,7 +119,8 @@ map_blob encode_tensor_map(const device::tensor_map& m) {
   for (std::size_t d = 0; d < 5; ++d) {
     const bool used = d < static_cast<std::size_t>(m.rank);
     if (d < 4 && d + 1 < static_cast<std::size_t>(m.rank)) f.strides[d] = m.strides_bytes[d];
-    f.extents_less_one[d] = used ? static_cast<std::uint32_t>(m.extents[d] - 1) : 0;
+    f.extents_less_one[d] = used && m.extents[d] != 0 ? static_cast<std::uint32_t>(m.extents[d] - 1) : 0;
+    if (used && m.extents[d] == 0) f.empty = static_cast<std::uint8_t>(f.empty | 1U << d);
     f.box_less_one[d] = used ? static_cast<std::uint16_t>(m.box[d] - 1) : std::uint16_t{0};
     f.element_strides_less_one[d] = used ? static_cast<std::uint8_t>(m.element_strides[d] - 1) : std::uint8_t{0};
   }
@@ -143,7 +145,7 @@ complaint decode_tensor_map(std::span<const std::byte, map_blob_bytes> bytes, de
   m.base = f.base;
   for (std::size_t d = 0; d < 5; ++d) {
     if (d < 4) m.strides_bytes[d] = f.strides[d];
-    m.extents[d] = std::uint64_t{f.extents_less_one[d]} + 1;
+    m.extents[d] = (f.empty >> d & 1U) != 0 ? 0 : std::uint64_t{f.extents_less_one[d]} + 1;
     m.box[d] = std::uint32_t{f.box_less_one[d]} + 1;
     m.element_strides[d] = std::uint32_t{f.element_strides_less_one[d]} + 1;
   }
@@ -183,6 +185,7 @@ complaint replace_map_field(std::span<std::byte, map_blob_bytes> bytes, map_fiel
     case map_field::global_dim:
       if (value < 1 || value > std::uint64_t{1} << 32) return reject("extent (1..2^32)");
       f.extents_less_one[d] = static_cast<std::uint32_t>(value - 1);
+      f.empty = static_cast<std::uint8_t>(f.empty & ~(1U << d));
       break;
     case map_field::global_stride: f.strides[d] = value; break;
     case map_field::element_stride:

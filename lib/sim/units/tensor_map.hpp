@@ -40,7 +40,7 @@ struct decoded_map {
   swizzle_mode swizzle = swizzle_mode::none;
 };
 
-/// Empty when cuTensorMapEncodeTiled would accept the map, else the broken rule in words with its numbers.
+/// Empty when cuTensorMapEncodeTiled would accept the map (or the tensor is empty: extent 0), else the broken rule in words with its numbers.
 std::string tensor_map_refusal(const device::tensor_map& map);
 /// Our own 128-byte form. Raises user_error [tensor-map-refused].
 map_blob encode_tensor_map(const device::tensor_map& map);

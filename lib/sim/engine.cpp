@@ -1,0 +1,465 @@
+// The scheduler: which warp runs next, what happens at branches and ends, when asynchronous work lands, when nothing can go on.
+#include <algorithm>
+#include <bit>
+#include <chrono>
+
+#include "sim/ops.hpp"
+#include "sim/state.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::sim {
+
+engine::engine(global_memory& memory_, const program& code_, const launch_shape& shape_, std::vector<std::byte> parameters_, const options& how_, int sm_)
+    : memory(memory_), code(code_), shape(shape_), parameters(std::move(parameters_)), how(how_), sm(sm_), on(sm_ >= 100 ? chip::blackwell : chip::hopper), random(how_.seed * 0x9E3779B97F4A7C15ULL + 1) {
+  cluster_grid = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y, shape.grid.z / shape.cluster.z};
+  cluster_count = std::uint64_t{cluster_grid.x} * cluster_grid.y * cluster_grid.z;
+  shared_bytes = code.dynamic_shared_start + shape.dynamic_shared;
+}
+
+namespace {
+
+std::uint64_t special_value(const engine& e, const warp& w, special s, std::uint32_t lane, std::uint64_t offset) {
+  const cta& c = *w.home;
+  const device::extent3& b = e.shape.block;
+  const std::uint32_t thread = w.index * 32 + lane;
+  const device::extent3 inside{c.id.x % e.shape.cluster.x, c.id.y % e.shape.cluster.y, c.id.z % e.shape.cluster.z};
+  switch (s) {
+    case special::tid_x: return thread % b.x;
+    case special::tid_y: return thread / b.x % b.y;
+    case special::tid_z: return thread / (b.x * b.y);
+    case special::ntid_x: return b.x;
+    case special::ntid_y: return b.y;
+    case special::ntid_z: return b.z;
+    case special::ctaid_x: return c.id.x;
+    case special::ctaid_y: return c.id.y;
+    case special::ctaid_z: return c.id.z;
+    case special::nctaid_x: return e.shape.grid.x;
+    case special::nctaid_y: return e.shape.grid.y;
+    case special::nctaid_z: return e.shape.grid.z;
+    case special::laneid: return lane;
+    case special::warpid: return w.index;
+    case special::nwarpid: return (b.x * b.y * b.z + 31) / 32;
+    case special::lanemask_eq: return 1U << lane;
+    case special::lanemask_lt: return (1U << lane) - 1;
+    case special::lanemask_le: return (2U << lane) - 1;
+    case special::lanemask_gt: return ~((2U << lane) - 1);
+    case special::lanemask_ge: return ~((1U << lane) - 1);
+    case special::cluster_ctarank: return c.rank;
+    case special::cluster_nctarank: return e.shape.cluster.x * e.shape.cluster.y * e.shape.cluster.z;
+    case special::clusterid_x: return c.home->id.x;
+    case special::clusterid_y: return c.home->id.y;
+    case special::clusterid_z: return c.home->id.z;
+    case special::nclusterid_x: return e.cluster_grid.x;
+    case special::nclusterid_y: return e.cluster_grid.y;
+    case special::nclusterid_z: return e.cluster_grid.z;
+    case special::cluster_ctaid_x: return inside.x;
+    case special::cluster_ctaid_y: return inside.y;
+    case special::cluster_ctaid_z: return inside.z;
+    case special::cluster_nctaid_x: return e.shape.cluster.x;
+    case special::cluster_nctaid_y: return e.shape.cluster.y;
+    case special::cluster_nctaid_z: return e.shape.cluster.z;
+    case special::smid: return c.generation % 132;
+    case special::nsmid: return 132;
+    case special::gridid: return 1;
+    case special::is_explicit_cluster: return e.code.required_cluster[0] != 0;
+    case special::dynamic_smem_size: return e.shape.dynamic_shared;
+    case special::total_smem_size: case special::aggr_smem_size: return e.shared_bytes - shared_start;
+    case special::shared_address: return (std::uint64_t{c.rank} << 24) + offset;
+    case special::zero: return 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void engine::launch_next_cluster() {
+  while (next_cluster < cluster_count && cancelled.count(next_cluster)) ++next_cluster;
+  if (next_cluster >= cluster_count) return;
+  const std::uint64_t n = next_cluster++;
+  auto made = std::make_unique<cluster>();
+  cluster& k = *made;
+  k.id = {static_cast<std::uint32_t>(n % cluster_grid.x), static_cast<std::uint32_t>(n / cluster_grid.x % cluster_grid.y), static_cast<std::uint32_t>(n / (std::uint64_t{cluster_grid.x} * cluster_grid.y))};
+  const std::uint32_t size = shape.cluster.x * shape.cluster.y * shape.cluster.z, threads = shape.block.x * shape.block.y * shape.block.z, warps = (threads + 31) / 32;
+  k.live_ctas = size;
+  for (std::uint32_t rank = 0; rank < size; ++rank) {
+    auto c = std::make_unique<cta>();
+    c->home = &k;
+    c->rank = rank;
+    c->generation = next_generation++;
+    c->id = {k.id.x * shape.cluster.x + rank % shape.cluster.x, k.id.y * shape.cluster.y + rank / shape.cluster.x % shape.cluster.y, k.id.z * shape.cluster.z + rank / (shape.cluster.x * shape.cluster.y)};
+    c->shared.assign(shared_bytes, std::byte{0xCD});
+    c->shadows.assign(shared_bytes, shadow_unwritten);
+    c->live_warps = warps;
+    for (std::uint32_t i = 0; i < warps; ++i) {
+      auto w = std::make_unique<warp>();
+      w->home = c.get();
+      w->index = i;
+      w->launched = threads - i * 32 >= 32 ? all_lanes : (1U << (threads - i * 32)) - 1;
+      w->register_storage = std::make_unique<std::byte[]>(code.register_bytes + 64);
+      w->registers = w->register_storage.get() + (64 - reinterpret_cast<std::uintptr_t>(w->register_storage.get()) % 64) % 64;
+      std::memcpy(w->registers, code.register_image.data(), code.register_bytes);
+      for (const special_slot& s : code.specials)
+        for (std::uint32_t l = 0; l < 32; ++l) {
+          const std::uint64_t v = special_value(*this, *w, s.what, l, s.offset);
+          if (s.wide) w->slot<std::uint64_t>(s.slot)[l] = v; else w->slot<std::uint32_t>(s.slot)[l] = static_cast<std::uint32_t>(v);
+        }
+      w->local.assign(std::size_t{code.local_bytes} * 32, std::byte{0});
+      w->register_count = code.registers_per_thread;
+      context& first = new_context(*w);
+      first.who = w->launched;
+      first.at = context::state::runnable;
+      make_runnable(*w);
+      c->warps.push_back(std::move(w));
+    }
+    k.ctas.push_back(std::move(c));
+  }
+  resident.push_back(std::move(made));
+}
+
+context& engine::new_context(warp& w) {
+  for (context& c : w.contexts) if (c.at == context::state::free) { c = context{}; return c; }
+  w.contexts.emplace_back();
+  return w.contexts.back();
+}
+
+void engine::make_runnable(warp& w) {
+  if (w.queued || w.done) return;
+  w.queued = true;
+  queue.push_back(&w);
+}
+
+void engine::run() {
+  using clock_type = std::chrono::steady_clock;
+  const std::uint32_t size = shape.cluster.x * shape.cluster.y * shape.cluster.z;
+  const std::uint32_t processors = how.processor_count > 0 ? static_cast<std::uint32_t>(how.processor_count) : sm >= 100 ? 148U : 132U;
+  const std::uint32_t per_processor = std::clamp<std::uint32_t>(233472U / std::max(1U, shared_bytes), 1U, 16U);
+  const std::size_t capacity = std::max<std::size_t>(1, std::size_t{processors} * per_processor / size);
+  const unsigned mode = static_cast<unsigned>(how.seed % 4);
+  auto last_progress = clock_type::now();
+  std::uint64_t last_seen = 0, since_check = 0;
+  for (;;) {
+    if (resident.empty()) {
+      launch_next_cluster();
+      if (resident.empty()) break;
+    }
+    if (queue.empty()) {
+      if (!in_flight.empty()) { land_some(); continue; }
+      retire_clusters();
+      if (resident.empty()) continue;
+      if (resident.size() < capacity) {
+        const std::size_t before = resident.size();
+        launch_next_cluster();
+        if (resident.size() > before) continue;
+      }
+      report_deadlock();
+    }
+    if (!in_flight.empty()) {
+      if (mode == 2) { land_some(); continue; }
+      const unsigned rarity = mode == 0 ? 4 : mode == 1 ? 256 : 16;
+      if (chance(rarity) == 0) { land_some(); continue; }
+    }
+    const std::size_t pick = queue.size() == 1 ? 0 : random() % queue.size();
+    warp& w = *queue[pick];
+    run_warp(w, 1 + chance(8U << chance(6)));
+    bool any = false;
+    for (const context& c : w.contexts) any = any || c.at == context::state::runnable;
+    if (!any || w.done) {
+      w.queued = false;
+      // The order of the queue carries no meaning, but the warp may have been moved by wake-ups: find it.
+      const auto at = pick < queue.size() && queue[pick] == &w ? queue.begin() + static_cast<std::ptrdiff_t>(pick) : std::find(queue.begin(), queue.end(), &w);
+      *at = queue.back();
+      queue.pop_back();
+      if (w.done) retire_clusters();
+    }
+    if (warp_instructions - instructions_at_event > 400000) {
+      instructions_at_event = warp_instructions;
+      if (resident.size() < capacity) launch_next_cluster();
+    }
+    if (++since_check == 4096) {
+      since_check = 0;
+      const auto now = clock_type::now();
+      // Progress that a spinning program does not make: a cluster that ends.
+      if (next_cluster + retired != last_seen) { last_seen = next_cluster + retired; last_progress = now; }
+      if (std::chrono::duration<double>(now - last_progress).count() > how.seconds_without_progress)
+        raise(user_error({.id = "simulation-stalled", .what = cat("no CTA finished for ", how.seconds_without_progress, " s"), .because = "threads poll memory, so that nobody who waits can be named",
+                          .fix = {"raise options.seconds_without_progress if the kernel is only long"}, .context = cat("kernel \"", code.entry, "\"")}));
+    }
+  }
+}
+
+void engine::retire_clusters() {
+  for (std::size_t k = 0; k < resident.size(); ++k) {
+    cluster& c = *resident[k];
+    if (c.live_ctas) continue;
+    // Work in flight may still read or write this cluster's memory: let it end first.
+    const auto owned = [&](const async_operation& o) { return o.home && o.home->home == &c; };
+    for (;;) {
+      const auto found = std::find_if(in_flight.begin(), in_flight.end(), owned);
+      if (found == in_flight.end()) break;
+      land_at(static_cast<std::size_t>(found - in_flight.begin()));
+    }
+    resident.erase(resident.begin() + static_cast<std::ptrdiff_t>(k));
+    --k;
+    ++retired;
+    instructions_at_event = warp_instructions;
+  }
+}
+
+void engine::run_warp(warp& w, unsigned budget) {
+  // Start with any runnable context, so that lanes that spin do not keep their siblings from running.
+  std::size_t n = w.contexts.size(), start = n == 1 ? 0 : random() % n;
+  std::uint64_t executed = 0, lane_count = 0;
+  const instruction* const program_code = code.code.data();
+  std::byte* const registers = w.registers;
+  for (std::size_t tried = 0; tried < n; ++tried) {
+    context* c = &w.contexts[(start + tried) % n];
+    if (c->at != context::state::runnable) continue;
+    while (budget) {
+      if (c->pc == c->join) {
+        end_context(w, *c);
+        break;
+      }
+      --budget;
+      const instruction& i = program_code[c->pc];
+      lanes active = c->who;
+      if (i.guard != no_slot) {
+        const lanes p = *reinterpret_cast<const lanes*>(registers + i.guard);
+        active &= i.guard_inverted ? ~p : p;
+      }
+      ++executed;
+      if (!active) { ++c->pc; continue; }
+      lane_count += static_cast<unsigned>(std::popcount(active));
+      if (!w.wgmmas.empty()) check_pinned(w, i);
+      if (i.alu) { i.alu(registers, i, active); ++c->pc; continue; }
+      const step s = i.run(*this, w, *c, i, active);
+      if (s == step::next) { ++c->pc; continue; }
+      if (s == step::yield) { ++c->pc; budget = 0; break; }
+      if (s == step::retry) { --executed; break; }
+      if (c->at != context::state::runnable) break;
+    }
+    if (!budget) break;
+    n = w.contexts.size();
+  }
+  warp_instructions += executed;
+  lane_instructions += lane_count;
+  clock += executed;
+}
+
+step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
+  const lanes stay = c.who & ~taken;
+  if (!stay) { c.pc = i.target; return step::moved; }
+  const std::uint32_t fall = c.pc + 1, meet = i.join;
+  if (meet == c.join) {
+    if (meet != no_pc && i.target == meet) { c.who = stay; c.pc = fall; return step::moved; }
+    if (meet != no_pc && fall == meet) { c.who = taken; c.pc = i.target; return step::moved; }
+    const std::vector<call_frame> calls = c.calls;
+    const int parent = c.parent;
+    context& other = new_context(w);  // deque: references stay valid
+    other.at = context::state::runnable;
+    other.who = taken;
+    other.pc = i.target;
+    other.join = meet;
+    other.parent = parent;
+    other.calls = calls;
+    if (parent >= 0) ++w.contexts[static_cast<std::size_t>(parent)].children;
+    c.who = stay;
+    c.pc = fall;
+    return step::moved;
+  }
+  int self = 0;
+  while (&w.contexts[static_cast<std::size_t>(self)] != &c) ++self;
+  c.at = context::state::joining;
+  c.pc = meet;
+  c.children = 0;
+  const auto child = [&](lanes who, std::uint32_t pc) {
+    if (pc == meet) return;
+    context& k = new_context(w);
+    k.at = context::state::runnable;
+    k.who = who;
+    k.pc = pc;
+    k.join = meet;
+    k.parent = self;
+    ++c.children;
+  };
+  child(taken, i.target);
+  child(stay, fall);
+  return step::moved;
+}
+
+void engine::end_context(warp& w, context& c) {
+  const int parent = c.parent;
+  c.at = context::state::free;
+  c.who = 0;
+  c.calls.clear();
+  if (parent >= 0) {
+    context& p = w.contexts[static_cast<std::size_t>(parent)];
+    if (--p.children == 0) {
+      p.who &= ~w.exited;
+      p.at = context::state::runnable;
+      if (!p.who) end_context(w, p);
+    }
+  }
+}
+
+void engine::exit_lanes(warp& w, context& c, lanes who) {
+  w.exited |= who;
+  c.who &= ~who;
+  if (!c.who) end_context(w, c);
+  if (!w.live()) {
+    w.done = true;
+    after_exit(w);
+  } else {
+    wake(*w.home, block_reason::lane_group, w.index);
+    check_barriers(*w.home);
+    check_cluster_barrier(*w.home->home);
+  }
+}
+
+void engine::after_exit(warp& w) {
+  cta& c = *w.home;
+  land_wgmmas(w, 0);
+  if (--c.live_warps == 0) {
+    c.exited = true;
+    if (c.tmem) check(c.tmem->end_of_cta(static_cast<int>(c.generation)), &w, nullptr);
+    --c.home->live_ctas;
+  }
+  check_barriers(c);
+  check_cluster_barrier(*c.home);
+}
+
+void engine::wake(cta& where, block_reason why, std::uint32_t key) {
+  for (auto& w : where.warps)
+    for (context& c : w->contexts)
+      if (c.at == context::state::blocked && c.why == why && c.key == key) {
+        c.at = context::state::runnable;
+        c.why = block_reason::none;
+        make_runnable(*w);
+      }
+}
+
+// ---- asynchronous work
+std::uint64_t engine::issue(async_operation op) {
+  op.id = next_operation++;
+  const std::uint64_t id = op.id;
+  in_flight.push_back(std::move(op));
+  return id;
+}
+
+bool engine::pending(std::uint64_t id, int stage) const {
+  for (const async_operation& o : in_flight) if (o.id == id) return o.stage <= stage;
+  return false;
+}
+
+void engine::land_at(std::size_t index) {
+  // Earlier operations of the same queue come first.
+  if (const std::uint64_t q = in_flight[index].queue)
+    for (std::size_t k = 0; k < index; ++k) if (in_flight[k].queue == q) { index = k; break; }
+  async_operation& o = in_flight[index];
+  const int stage = o.stage++;
+  if (o.stage < o.stages) { const auto land = o.land; land(*this, stage); }
+  else {
+    async_operation done = std::move(o);
+    in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(index));
+    done.land(*this, stage);
+  }
+  instructions_at_event = warp_instructions;
+}
+
+void engine::land_some() { land_at(in_flight.size() == 1 ? 0 : random() % in_flight.size()); }
+
+void engine::force(std::uint64_t id, int stage) {
+  for (;;) {
+    std::size_t index = 0;
+    while (index < in_flight.size() && in_flight[index].id != id) ++index;
+    if (index == in_flight.size() || in_flight[index].stage > stage) return;
+    land_at(index);
+  }
+}
+
+// ---- control
+step op_branch(engine& e, warp& w, context& c, const instruction& i, lanes active) { return e.diverge(w, c, i, active); }
+
+step op_branch_table(engine& e, warp& w, context& c, const instruction& i, lanes active) {
+  const std::vector<std::uint32_t>& table = e.code.branch_tables[i.detail];
+  const std::uint32_t* index = w.slot<std::uint32_t>(i.a);
+  const std::uint32_t first = index[std::countr_zero(active)];
+  lanes same = 0;
+  for (lanes m = active; m; m &= m - 1) {
+    const int l = std::countr_zero(m);
+    if (index[l] >= table.size()) e.fault("out_of_bounds", cat("brx.idx with index ", index[l], " of ", table.size(), " targets"), &w, &i, 1U << l);
+    if (index[l] == first) same |= 1U << l;
+  }
+  // One target at a time; the others execute the same instruction again.
+  instruction one = i;
+  one.target = table[first];
+  if (same == c.who) { c.pc = one.target; return step::moved; }
+  const lanes stay = c.who & ~same;
+  const std::uint32_t here = c.pc;
+  const step s = e.diverge(w, c, one, same);
+  if (active & stay) for (context& k : w.contexts) if (k.at == context::state::runnable && k.who == stay && k.pc == here + 1) { k.pc = here; break; }
+  return s;
+}
+
+step op_exit(engine& e, warp& w, context& c, const instruction&, lanes active) {
+  const bool all = active == c.who;
+  e.exit_lanes(w, c, active);
+  if (!all) ++c.pc;
+  return step::moved;
+}
+
+step op_function_exit(engine& e, warp& w, context& c, const instruction& i, lanes) {
+  if (c.calls.empty()) e.fault("barrier_misuse", "return without a call", &w, &i);
+  c.pc = c.calls.back().back;
+  c.join = c.calls.back().join;
+  c.calls.pop_back();
+  return step::moved;
+}
+
+step op_call(engine& e, warp& w, context& c, const instruction& i, lanes active) {
+  if (active != c.who) {
+    // Part of the lanes call: they do so as a child that ends behind the call.
+    instruction split = i;
+    split.join = c.pc + 1;
+    split.target = c.pc;
+    const std::uint32_t here = c.pc;
+    const step s = e.diverge(w, c, split, active);
+    for (context& k : w.contexts)
+      if (k.at == context::state::runnable && k.pc == here && k.who == active) {
+        k.calls.push_back({here + 1, k.join});
+        k.join = no_pc;
+        k.pc = i.target;
+        break;
+      }
+    return s;
+  }
+  c.calls.push_back({c.pc + 1, c.join});
+  c.join = no_pc;
+  c.pc = i.target;
+  return step::moved;
+}
+
+step op_copy_local(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  for (lanes m = active; m; m &= m - 1) {
+    std::byte* const base = w.local.data() + std::size_t{e.code.local_bytes} * static_cast<unsigned>(std::countr_zero(m));
+    std::memmove(base + i.d, base + i.a, static_cast<std::size_t>(i.imm));
+  }
+  return step::next;
+}
+
+step op_trap(engine& e, warp& w, context&, const instruction& i, lanes active) { e.fault("trap", "the kernel executed trap", &w, &i, active); }
+step op_assert_fail(engine& e, warp& w, context&, const instruction& i, lanes active) { e.fault("trap", "an assertion of the kernel failed", &w, &i, active); }
+step op_nothing(engine&, warp&, context&, const instruction&, lanes) { return step::next; }
+step op_yield(engine&, warp&, context&, const instruction&, lanes) { return step::yield; }
+
+step op_time(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  const std::uint64_t now = ++e.clock;
+  const std::uint64_t v = i.sub == 1 || i.sub == 5 ? now >> 32 : now;
+  for (lanes m = active; m; m &= m - 1) {
+    const int l = std::countr_zero(m);
+    if (i.wide) w.slot<std::uint64_t>(i.d)[l] = v; else w.slot<std::uint32_t>(i.d)[l] = static_cast<std::uint32_t>(v);
+  }
+  return step::next;
+}
+
+}  // namespace tlx::sim

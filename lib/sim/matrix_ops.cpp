@@ -1,0 +1,270 @@
+// ldmatrix, stmatrix, mma.sync and wgmma at work.
+#include "sim/matrix_ops.hpp"
+
+#include <bit>
+#include <cstring>
+
+#include "sim/ops.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::sim {
+namespace {
+
+void whole_warp(engine& e, warp& w, const instruction& i, lanes active) {
+  if (active != w.live() || active != all_lanes) e.fault("barrier_misuse", cat(std::string(i.opcode), " needs all 32 threads of the warp, converged"), &w, &i, active);
+}
+
+float decode_cell(number t, std::uint32_t bits) { return t == number::f32 ? std::bit_cast<float>(bits) : widen(t, bits); }
+
+}  // namespace
+
+step op_ldmatrix(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const std::uint32_t* list = e.code.lists.data() + i.list;
+  std::byte* row[32];
+  const lanes readers = i.count == 4 ? all_lanes : i.count == 2 ? 0xFFFFU : 0xFFU;
+  e.resolve(w, i, readers, i.where, i.a, i.wide_address, i.imm, 16, engine::access::read, row);
+  for (int k = 0; k < i.count; ++k) {
+    if (list[k] == no_slot) continue;
+    std::uint32_t* d = w.slot<std::uint32_t>(list[k]);
+    for (int l = 0; l < 32; ++l) {
+      std::uint16_t v[2];
+      for (int h = 0; h < 2; ++h) {
+        const int r = i.flags ? 2 * (l % 4) + h : l / 4, c = i.flags ? l / 4 : 2 * (l % 4) + h;
+        std::memcpy(&v[h], row[8 * k + r] + 2 * c, 2);
+      }
+      d[l] = static_cast<std::uint32_t>(v[0] | v[1] << 16);
+    }
+  }
+  return step::next;
+}
+
+step op_stmatrix(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const std::uint32_t* list = e.code.lists.data() + i.list;
+  std::byte* row[32];
+  const lanes writers = i.count == 4 ? all_lanes : i.count == 2 ? 0xFFFFU : 0xFFU;
+  e.resolve(w, i, writers, i.where, i.a, i.wide_address, i.imm, 16, engine::access::write, row);
+  for (int k = 0; k < i.count; ++k) {
+    const std::uint32_t* s = w.slot<std::uint32_t>(list[k]);
+    for (int l = 0; l < 32; ++l)
+      for (int h = 0; h < 2; ++h) {
+        const int r = i.flags ? 2 * (l % 4) + h : l / 4, c = i.flags ? l / 4 : 2 * (l % 4) + h;
+        const std::uint16_t v = static_cast<std::uint16_t>(s[l] >> (16 * h));
+        std::memcpy(row[8 * k + r] + 2 * c, &v, 2);
+      }
+  }
+  return step::next;
+}
+
+step op_mma_sync(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const mma_sync_detail& x = e.code.detail<mma_sync_detail>(i);
+  const int m = x.m, n = x.n, k = x.k;
+  if (x.a == number::f64) {
+    std::vector<double> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(n * k)), d(static_cast<std::size_t>(m * n));
+    const auto at = [&](std::uint32_t slot, int l) { return std::bit_cast<double>(w.slot<std::uint64_t>(slot)[l]); };
+    for (int l = 0; l < 32; ++l) {
+      for (int j = 0; j < static_cast<int>(x.a_slots.size()); ++j) { const cell c = mma_a_cell(m, k, 64, l, j); a[static_cast<std::size_t>(c.row * k + c.column)] = at(x.a_slots[static_cast<std::size_t>(j)], l); }
+      for (int j = 0; j < static_cast<int>(x.b_slots.size()); ++j) { const cell c = mma_b_cell(k, 64, l, j); b[static_cast<std::size_t>(c.column * k + c.row)] = at(x.b_slots[static_cast<std::size_t>(j)], l); }
+      for (int j = 0; j < static_cast<int>(x.c_slots.size()); ++j) { const cell c = mma_c_cell(m, l, j); d[static_cast<std::size_t>(c.row * n + c.column)] = at(x.c_slots[static_cast<std::size_t>(j)], l); }
+    }
+    multiply_f64(m, n, k, a.data(), b.data(), d.data(), n);
+    for (int l = 0; l < 32; ++l)
+      for (int j = 0; j < static_cast<int>(x.d_slots.size()); ++j) { const cell c = mma_c_cell(m, l, j); w.slot<std::uint64_t>(x.d_slots[static_cast<std::size_t>(j)])[l] = std::bit_cast<std::uint64_t>(d[static_cast<std::size_t>(c.row * n + c.column)]); }
+    return step::next;
+  }
+  const int abits = bits_of(x.a), bbits = bits_of(x.b), aper = 32 / abits, bper = 32 / bbits;
+  const auto element = [&](std::uint32_t slot, int l, int bits, int part) { const std::uint32_t v = w.slot<std::uint32_t>(slot)[l]; return bits == 32 ? v : v >> (bits * part) & ((1U << bits) - 1); };
+  const bool integers = is_integer(x.a);
+  e.float_a.resize(static_cast<std::size_t>(m * k)); e.float_b.resize(static_cast<std::size_t>(n * k));
+  e.integer_a.resize(static_cast<std::size_t>(m * k)); e.integer_b.resize(static_cast<std::size_t>(n * k));
+  for (int l = 0; l < 32; ++l) {
+    for (int j = 0; j < mma_a_count(m, k); ++j) {
+      const cell c = mma_a_cell(m, k, abits, l, j);
+      const float v = widen(x.a, element(x.a_slots[static_cast<std::size_t>(j / aper)], l, abits, j % aper));
+      if (integers) e.integer_a[static_cast<std::size_t>(c.row * k + c.column)] = static_cast<std::int16_t>(v); else e.float_a[static_cast<std::size_t>(c.row * k + c.column)] = v;
+    }
+    for (int j = 0; j < mma_b_count(k, n); ++j) {
+      const cell c = mma_b_cell(k, bbits, l, j);
+      const float v = widen(x.b, element(x.b_slots[static_cast<std::size_t>(j / bper)], l, bbits, j % bper));
+      if (integers) e.integer_b[static_cast<std::size_t>(c.column * k + c.row)] = static_cast<std::int16_t>(v); else e.float_b[static_cast<std::size_t>(c.column * k + c.row)] = v;
+    }
+  }
+  e.float_d.resize(static_cast<std::size_t>(m * n));
+  e.integer_d.resize(static_cast<std::size_t>(m * n));
+  const int cper = x.c == number::f16 ? 2 : 1, dper = x.d == number::f16 ? 2 : 1;
+  for (int l = 0; l < 32; ++l)
+    for (int j = 0; j < mma_c_count(m, n); ++j) {
+      const cell c = mma_c_cell(m, l, j);
+      const std::uint32_t v = element(x.c_slots[static_cast<std::size_t>(j / cper)], l, cper == 2 ? 16 : 32, j % cper);
+      if (integers) e.integer_d[static_cast<std::size_t>(c.row * n + c.column)] = static_cast<std::int32_t>(v); else e.float_d[static_cast<std::size_t>(c.row * n + c.column)] = decode_cell(x.c, v);
+    }
+  if (integers) multiply_integers(m, n, k, e.integer_a.data(), e.integer_b.data(), e.integer_d.data(), n, true, x.saturate, e.scratch);
+  else {
+    mma_operands o;
+    o.m = m; o.n = n; o.k = k; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b;
+    const mma_model& model = model_of(e.on, matrix_unit::mma_sync, x.a);
+    if (x.d == number::f16) multiply_f16(model, o, e.float_d.data(), n, true, e.scratch); else multiply(model, o, e.float_d.data(), n, true, e.scratch);
+  }
+  for (int l = 0; l < 32; ++l)
+    for (int j = 0; j < mma_c_count(m, n); ++j) {
+      const cell c = mma_c_cell(m, l, j);
+      const std::size_t at = static_cast<std::size_t>(c.row * n + c.column);
+      std::uint32_t& d = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(j / dper)])[l];
+      if (integers) d = static_cast<std::uint32_t>(e.integer_d[at]);
+      else if (dper == 2) { const std::uint32_t h = narrow(number::f16, e.float_d[at]); d = j % 2 ? (d & 0xFFFFU) | h << 16 : (d & 0xFFFF0000U) | h; }
+      else d = std::bit_cast<std::uint32_t>(e.float_d[at]);
+    }
+  return step::next;
+}
+
+// ---- wgmma. Each warp of the group computes its own 16 rows; the effects appear when the group of the wgmma is waited for.
+namespace {
+
+operand_form a_form(const wgmma_detail& x) { return {x.a, x.shape.m, x.shape.k, x.transpose_a, false}; }
+operand_form b_form(const wgmma_detail& x) { return {x.b, x.shape.n, x.shape.k, x.transpose_b, false}; }
+
+void pin(warp& w, const engine& e, const std::vector<std::uint32_t>& slots, std::uint8_t how) {
+  if (w.pinned.empty()) w.pinned.assign(e.code.register_bytes / 128 + 1, 0);
+  for (const std::uint32_t s : slots) if (s != no_slot && w.pinned[s / 128] != 1) w.pinned[s / 128] = how;
+}
+
+void pin_all(warp& w, const engine& e) {
+  std::fill(w.pinned.begin(), w.pinned.end(), std::uint8_t{0});
+  for (const pending_wgmma& p : w.wgmmas) {
+    const wgmma_detail& x = e.code.detail<wgmma_detail>(*p.what);
+    pin(w, e, x.d_slots, 1);
+    pin(w, e, x.a_slots, 2);
+  }
+}
+
+void land(engine& e, warp& w, const pending_wgmma& p) {
+  const wgmma_detail& x = e.code.detail<wgmma_detail>(*p.what);
+  const int n = x.shape.n, k = x.shape.k, quarter = static_cast<int>(w.index % 4);
+  const std::span<const std::byte> shared(w.home->shared);
+  const bool integers = is_integer(x.a);
+  shared_descriptor descriptor;
+  const std::size_t a_count = static_cast<std::size_t>(x.shape.m * k), b_count = static_cast<std::size_t>(n * k);
+  if (integers) { e.integer_a.resize(a_count); e.integer_b.resize(b_count); } else { e.float_a.resize(a_count); e.float_b.resize(b_count); }
+  if (x.a_in_registers) {
+    const int bits = bits_of(x.a), per = 32 / bits, count = 4 * per;
+    for (int l = 0; l < 32; ++l)
+      for (int j = 0; j < count; ++j) {
+        const cell c = wgmma_a_cell(bits, quarter * 32 + l, j);
+        std::uint32_t v = w.slot<std::uint32_t>(x.a_slots[static_cast<std::size_t>(j / per)])[l];
+        if (bits < 32) v = v >> (bits * (j % per)) & ((1U << bits) - 1);
+        const std::size_t at = static_cast<std::size_t>(c.row * k + c.column);
+        if (integers) e.integer_a[at] = static_cast<std::int16_t>(widen(x.a, v)); else e.float_a[at] = widen(x.a, v);
+      }
+  } else {
+    e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
+    e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, e.float_a.data()), &w, p.what);
+  }
+  e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
+  e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, e.float_b.data()), &w, p.what);
+  const std::size_t first_row = static_cast<std::size_t>(quarter * 16 * k);
+  const int per = x.d == number::f16 ? 2 : 1, elements = n / 2;
+  const auto row_of = [](int l, int d) { return l / 4 + 8 * ((d >> 1) & 1); };
+  const auto column_of = [](int l, int d) { return 2 * (l % 4) + (d & 1) + 8 * (d >> 2); };
+  if (integers) e.integer_d.resize(static_cast<std::size_t>(16 * n)); else e.float_d.resize(static_cast<std::size_t>(16 * n));
+  if (p.use_d)
+    for (int d = 0; d < elements; ++d) {
+      const std::uint32_t* s = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(d / per)]);
+      for (int l = 0; l < 32; ++l) {
+        const std::size_t at = static_cast<std::size_t>(row_of(l, d) * n + column_of(l, d));
+        if (integers) e.integer_d[at] = static_cast<std::int32_t>(s[l]);
+        else if (per == 2) e.float_d[at] = widen(number::f16, s[l] >> (16 * (d & 1)) & 0xFFFFU);
+        else e.float_d[at] = std::bit_cast<float>(s[l]);
+      }
+    }
+  if (integers) multiply_integers(16, n, k, e.integer_a.data() + first_row, e.integer_b.data(), e.integer_d.data(), n, p.use_d, x.saturate, e.scratch);
+  else {
+    mma_operands o;
+    o.m = 16; o.n = n; o.k = k; o.a = e.float_a.data() + first_row; o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b; o.negate_a = x.negate_a; o.negate_b = x.negate_b;
+    const mma_model& model = model_of(e.on, matrix_unit::wgmma, x.a);
+    if (per == 2) multiply_f16(model, o, e.float_d.data(), n, p.use_d, e.scratch); else multiply(model, o, e.float_d.data(), n, p.use_d, e.scratch);
+  }
+  for (int d = 0; d < elements; ++d) {
+    std::uint32_t* t = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(d / per)]);
+    for (int l = 0; l < 32; ++l) {
+      const std::size_t at = static_cast<std::size_t>(row_of(l, d) * n + column_of(l, d));
+      if (integers) t[l] = static_cast<std::uint32_t>(e.integer_d[at]);
+      else if (per == 2) { const std::uint32_t h = narrow(number::f16, e.float_d[at]); t[l] = d & 1 ? (t[l] & 0xFFFFU) | h << 16 : (t[l] & 0xFFFF0000U) | h; }
+      else t[l] = std::bit_cast<std::uint32_t>(e.float_d[at]);
+    }
+  }
+  e.end_reads(*w.home, p.id);
+}
+
+}  // namespace
+
+void engine::land_wgmmas(warp& w, std::size_t groups_left) {
+  bool any = false;
+  while (w.wgmma_groups.size() > groups_left) {
+    const std::size_t n = w.wgmma_groups.front();
+    w.wgmma_groups.pop_front();
+    for (std::size_t k = 0; k < n; ++k) land(*this, w, w.wgmmas[k]);
+    w.wgmmas.erase(w.wgmmas.begin(), w.wgmmas.begin() + static_cast<std::ptrdiff_t>(n));
+    any = any || n;
+  }
+  if (any) pin_all(w, *this);
+}
+
+void engine::check_pinned(warp& w, const instruction& i) {
+  if (i.run == op_wgmma || i.run == op_wgmma_fence || i.run == op_wgmma_group || i.run == op_copy_local || i.run == op_print || i.run == op_call) return;
+  const auto touched = [&](std::uint32_t slot, bool write) {
+    if (slot == no_slot || slot / 128 >= w.pinned.size()) return;
+    const std::uint8_t how_pinned = w.pinned[slot / 128];
+    if (how_pinned == 1 || (how_pinned == 2 && write)) fault("race", how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched before wgmma.wait_group" : "an A register of a wgmma in flight is written before wgmma.wait_group", &w, &i);
+  };
+  const bool list_written = i.run == op_load || i.run == op_ldmatrix || i.run == op_mma_sync || i.run == op_atomic;
+  touched(i.d, true); touched(i.d2, true); touched(i.a, false); touched(i.b, false); touched(i.c, false); touched(i.e, false);
+  for (std::uint32_t k = 0; k < i.list_count; ++k) touched(code.lists[i.list + k], list_written);
+  for (std::uint32_t k = 0; k < i.list2_count; ++k) touched(code.lists[i.list2 + k], false);
+}
+
+step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const wgmma_detail& x = e.code.detail<wgmma_detail>(i);
+  if (w.index / 4 * 4 + 4 > w.home->warps.size()) e.fault("barrier_misuse", "wgmma needs four warps of one warpgroup", &w, &i);
+  const lanes p = *w.slot<lanes>(x.scale_d) ^ (x.scale_d_inverted ? all_lanes : 0U);
+  pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++};
+  std::vector<std::uint32_t> addresses;
+  std::vector<byte_range> ranges;
+  const auto operand = [&](std::uint32_t slot, const operand_form& form, bool own_rows) {
+    const std::uint64_t* v = w.slot<std::uint64_t>(slot);
+    for (int l = 1; l < 32; ++l) if (v[l] != v[0]) e.fault("descriptor_misuse", "the descriptor differs between threads", &w, &i, 1U << l);
+    shared_descriptor d;
+    e.check(decode_wgmma_descriptor(v[0], d), &w, &i);
+    operand_pieces(d, form, addresses);
+    (void)own_rows;
+    merge_pieces(addresses, ranges);
+    for (const byte_range& r : ranges) {
+      e.check_shared_range(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
+      e.read_shadow(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
+      e.async_read(w, *w.home, r.begin, r.end - r.begin, &i, -1);
+      w.home->async_reads.push_back({r.begin, r.end, pending.id});
+    }
+    return v[0];
+  };
+  if (!x.a_in_registers) pending.a_descriptor = operand(x.a_descriptor, a_form(x), true);
+  pending.b_descriptor = operand(x.b_descriptor, b_form(x), false);
+  // A chain on one accumulator may go on; reading or writing another pending wgmma's registers with another shape may not.
+  w.wgmmas.push_back(pending);
+  ++w.wgmma_open;
+  pin(w, e, x.d_slots, 1);
+  pin(w, e, x.a_slots, 2);
+  return step::next;
+}
+
+step op_wgmma_fence(engine&, warp&, context&, const instruction&, lanes) { return step::next; }
+
+step op_wgmma_group(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  if (i.sub == 0) { w.wgmma_groups.push_back(w.wgmma_open); w.wgmma_open = 0; return step::next; }
+  e.land_wgmmas(w, static_cast<std::size_t>(i.imm));
+  return step::next;
+}
+
+}  // namespace tlx::sim

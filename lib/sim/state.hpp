@@ -1,0 +1,262 @@
+// What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
+#pragma once
+#include <array>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "sim/program.hpp"
+#include "sim/units/complaint.hpp"
+#include "sim/units/mbarrier.hpp"
+#include "sim/units/matrix.hpp"
+#include "sim/units/tensor_memory.hpp"
+#include "tlx/device/device.hpp"
+#include "tlx/sim/machine.hpp"
+
+namespace tlx::sim {
+
+/// Thrown inside the engine; machine.cpp turns it into a sim_error.
+struct fault_found { fault_report report; };
+
+// ---- global memory
+struct allocation {
+  std::uint64_t base = 0;
+  std::size_t bytes = 0;
+  std::unique_ptr<std::byte[]> data;
+  std::string name;
+  bool read_only = false;
+};
+
+class global_memory {
+ public:
+  std::uint64_t allocate(std::size_t bytes, const std::string& name);
+  void release(std::uint64_t base);
+  allocation* find(std::uint64_t address);  // the one that holds or most closely precedes it, or null
+  /// Host pointer to [address, address + bytes), or null when it is not inside one allocation.
+  std::byte* at(std::uint64_t address, std::size_t bytes);
+  std::string describe(std::uint64_t address) const;  // "8 bytes past the end of \"x\" (1024 bytes)"
+  std::vector<std::unique_ptr<allocation>> list;  // by base
+
+ private:
+  std::uint64_t next_ = 0x0000'0010'0000'0000ULL;
+  allocation* last_ = nullptr;
+};
+
+// ---- shared memory
+enum shadow : std::uint8_t { shadow_unwritten = 0, shadow_written = 1, shadow_in_flight = 2, shadow_barrier = 3 };
+
+struct cta;
+struct cluster;
+
+enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
+
+struct call_frame { std::uint32_t back, join; };
+
+/// Lanes of one warp that stand at the same place. Divergence makes children; they end at `join`, where their parent goes on.
+struct context {
+  enum class state : std::uint8_t { free, runnable, joining, blocked };
+  lanes who = 0;
+  std::uint32_t pc = 0, join = no_pc;
+  int parent = -1, children = 0;
+  state at = state::free;
+  block_reason why = block_reason::none;
+  std::uint32_t key = 0;          // barrier number, or the shared address of an mbarrier
+  cta* key_cta = nullptr;
+  std::uint64_t phase = 0;        // mbarrier: the phase waited for
+  std::vector<call_frame> calls;
+};
+
+/// A wgmma that has been issued by one warp and whose effects are not visible yet.
+struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id; };
+struct bulk_group { std::vector<std::uint64_t> operations; };
+/// Per-thread bookkeeping of bulk-group and cp.async completion.
+struct thread_async {
+  std::vector<std::uint64_t> open_bulk;
+  std::deque<std::vector<std::uint64_t>> bulk_groups;
+  std::vector<std::uint64_t> open_copies;
+  std::deque<std::vector<std::uint64_t>> copy_groups;
+};
+
+struct warp {
+  cta* home = nullptr;
+  std::uint32_t index = 0;       // in the CTA
+  lanes launched = 0, exited = 0;
+  std::byte* registers = nullptr;
+  std::unique_ptr<std::byte[]> register_storage;
+  std::vector<std::byte> local;  // 32 x program.local_bytes
+  std::deque<context> contexts;
+  std::size_t current = 0;
+  bool queued = false, done = false;
+  std::vector<pending_wgmma> wgmmas;            // issue order
+  std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
+  std::size_t wgmma_open = 0;                   // issued, not committed
+  std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending wgmmas (1 may not be touched, 2 may not be written)
+  std::vector<std::uint8_t> unfenced;           // by slot / 128: touched since the last wgmma.fence
+  std::array<std::unique_ptr<thread_async>, 32> async;
+  std::uint32_t register_count = 0;             // setmaxnreg
+  lanes cluster_waiting = 0;                    // arrived at the cluster barrier, not waited yet
+  std::uint64_t cluster_round = 0;
+
+  template <class T> T* slot(std::uint32_t at) { return reinterpret_cast<T*>(registers + at); }
+  lanes live() const { return launched & ~exited; }
+  thread_async& of(int lane) { auto& p = async[static_cast<std::size_t>(lane)]; if (!p) p = std::make_unique<thread_async>(); return *p; }
+};
+
+struct cta_barrier { std::uint32_t arrived = 0, expected = 0; lanes arrived_lanes[64] = {}; bool reducing = false; std::uint32_t red_count = 0; bool red_and = true, red_or = false; std::uint64_t round = 0; std::uint32_t last_count = 0; bool last_and = false, last_or = false; };
+
+struct cta {
+  cluster* home = nullptr;
+  std::uint32_t rank = 0;
+  device::extent3 id;
+  std::vector<std::unique_ptr<warp>> warps;
+  std::vector<std::byte> shared;
+  std::vector<std::uint8_t> shadows;       // per byte
+  std::map<std::uint32_t, mbarrier_state> barriers;
+  std::array<cta_barrier, 16> named;
+  std::uint32_t live_warps = 0;
+  bool exited = false;
+  std::unique_ptr<tensor_memory> tmem;
+  std::uint32_t register_pool = 0;
+  std::uint32_t generation = 0;            // serial number, unique in the launch
+  struct reader { std::uint32_t begin, end; std::uint64_t operation; };
+  std::vector<reader> async_reads;         // shared memory that pending operations are going to read
+};
+
+struct cluster {
+  device::extent3 id;
+  std::vector<std::unique_ptr<cta>> ctas;
+  std::uint32_t live_ctas = 0;
+  std::uint64_t barrier_round = 0;
+  std::uint32_t barrier_arrived = 0;
+  std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
+};
+
+// ---- asynchronous work
+struct async_operation {
+  std::uint64_t id = 0;
+  std::uint64_t queue = 0;        // operations of one non-zero queue land in order
+  cta* home = nullptr;
+  int stage = 0;                  // stores have two: source read, destination written
+  int stages = 1;
+  std::function<void(engine&, int stage)> land;
+  const instruction* what = nullptr;
+  std::string name;
+};
+
+struct launch_shape {
+  device::extent3 grid, block, cluster;
+  std::uint32_t dynamic_shared = 0;
+};
+
+class engine {
+ public:
+  engine(global_memory& memory, const program& code, const launch_shape& shape, std::vector<std::byte> parameters, const options& how, int sm);
+  void run();
+
+  // ---- scheduling
+  void launch_next_cluster();
+  void retire_clusters();
+  void check_barriers(cta& c);             // after an exit: barriers that wait only for threads that are gone
+  void check_cluster_barrier(cluster& c);
+  void finish_named(cta& c, std::uint32_t number);
+  void make_runnable(warp& w);
+  void run_warp(warp& w, unsigned budget);
+  void wake(cta& where, block_reason why, std::uint32_t key);
+  void exit_lanes(warp& w, context& c, lanes who);
+  void end_context(warp& w, context& c);
+  void after_exit(warp& w);
+  context& new_context(warp& w);
+  step diverge(warp& w, context& c, const instruction& i, lanes taken);
+  [[noreturn]] void report_deadlock();
+
+  // ---- faults
+  [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
+  void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
+  std::string where(const warp& w, lanes who) const;
+
+  // ---- memory
+  enum class access : std::uint8_t { read, write, atomic };
+  /// Host pointers of the active lanes' [address, address + bytes), all checks done, effects on the shadow included.
+  void resolve(warp& w, const instruction& i, lanes active, space where, std::uint32_t slot, bool wide, std::int64_t offset, std::size_t bytes, access how, std::byte* (&out)[32]);
+  std::byte* resolve_one(warp& w, const instruction& i, int lane, space where, std::uint64_t address, std::size_t bytes, access how);
+  /// The CTA and offset a shared address names. `remote` allows other CTAs of the cluster.
+  cta& shared_owner(warp& w, const instruction& i, int lane, std::uint32_t address, bool remote);
+  std::uint32_t shared_address_of(warp& w, const instruction& i, int lane, std::uint64_t generic_or_shared, bool generic);
+  void check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void end_reads(cta& c, std::uint64_t id);
+  void set_shadow(cta& c, std::uint32_t offset, std::size_t bytes, std::uint8_t value);
+
+  // ---- asynchronous work
+  std::uint64_t issue(async_operation op);
+  bool pending(std::uint64_t id, int stage) const;  // true while `stage` has not happened
+  void force(std::uint64_t id, int stage);          // make it happen now, with what must come before it
+  void land_some();
+  void land_at(std::size_t index);
+  mbarrier_state& barrier_at(cta& c, std::uint32_t offset, const warp* w, const instruction* i, int lane);
+  void barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a, const warp* w, const instruction* i, int lane);
+  void complete_tx(cta& c, std::uint32_t offset, std::int64_t bytes, const instruction* i);
+
+  // ---- happens-before (races.cpp)
+  void arrive_named(warp& w, cta& c, std::uint32_t number, bool waits);
+  void synchronise_named(cta& c, std::uint32_t number);
+  void arrive_cluster(warp& w, cluster& k, bool release);
+  void synchronise_cluster(cluster& k);
+  void acquire_cluster(warp& w, cluster& k);
+  void init_barrier(warp& w, cta& c, std::uint32_t offset);
+  void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset);
+  void complete_phase(cta& c, std::uint32_t offset);
+  void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
+  void synchronise_warp(warp& w);
+  /// An asynchronous operation issued by `w` will read or write shared memory; a generic write that is not a plain store.
+  void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
+  void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
+  void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
+  void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
+  void observe_operation(warp& w, std::uint64_t operation);
+
+  // ---- wgmma
+  void land_wgmmas(warp& w, std::size_t groups_left);
+  void check_pinned(warp& w, const instruction& i);
+
+  global_memory& memory;
+  const program& code;
+  launch_shape shape;
+  std::vector<std::byte> parameters;
+  options how;
+  int sm;
+  chip on;
+  std::mt19937_64 random;
+  std::uint32_t shared_bytes = 0;   // end of a CTA's window
+  std::uint64_t next_cluster = 0, cluster_count = 0, retired = 0;
+  device::extent3 cluster_grid;
+  std::vector<std::unique_ptr<cluster>> resident;
+  std::vector<warp*> queue;
+  std::deque<async_operation> in_flight;
+  std::uint64_t next_operation = 1;
+  std::uint32_t next_generation = 1;
+  std::uint64_t warp_instructions = 0, lane_instructions = 0;
+  std::uint64_t instructions_at_event = 0;
+  std::vector<std::string> lints;
+  void lint(const std::string& what, const instruction* i);
+  std::uint64_t clock = 0;
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
+  std::vector<std::string> printed;
+  mma_scratch scratch;
+  std::vector<float> float_a, float_b, float_d;
+  std::vector<std::int16_t> integer_a, integer_b;
+  std::vector<std::int32_t> integer_d;
+
+  unsigned chance(unsigned below) { return static_cast<unsigned>(random() % below); }
+};
+
+}  // namespace tlx::sim
