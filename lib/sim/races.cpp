@@ -19,6 +19,8 @@ void engine::async_write(warp&, cta&, std::uint32_t, std::size_t, const instruct
 void engine::generic_write(warp&, cta&, std::uint32_t, std::size_t, const instruction*, int) {}
 void engine::async_landed(cta&, std::uint32_t, std::size_t, cta&, std::uint32_t) {}
 void engine::observe_operation(warp&, std::uint64_t) {}
+void engine::commit_issued(warp&, std::uint64_t) {}
+void engine::commit_landed(cta&, std::uint32_t, std::uint64_t) {}
 
 step op_fence(engine&, warp&, context&, const instruction&, lanes) { return step::next; }
 

@@ -126,6 +126,8 @@ struct cta {
   std::uint32_t generation = 0;            // serial number, unique in the launch
   struct reader { std::uint32_t begin, end; std::uint64_t operation; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
+  struct tensor_writer { int first, count; std::uint64_t operation; };
+  std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
 };
 
 struct cluster {
@@ -222,7 +224,9 @@ class engine {
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
-  void observe_operation(warp& w, std::uint64_t operation);
+  void observe_operation(warp& w, std::uint64_t id);
+  void commit_issued(warp& w, std::uint64_t id);
+  void commit_landed(cta& c, std::uint32_t offset, std::uint64_t id);
 
   // ---- wgmma
   void land_wgmmas(warp& w, std::size_t groups_left);
