@@ -102,7 +102,7 @@ TEST_CASE("every run case gives its expected output on the simulator") {
       try {
         got = simulate(*c.kernel, views, c.scalars);
       } catch (const error& e) {
-        FAIL_CHECK(c.name, ": ", e.what());
+        FAIL_CHECK(c.name << ": " << std::string(e.what()));
         continue;
       }
       if (c.tolerance > 0) {
