@@ -111,6 +111,19 @@ std::vector<run_case> tile_runs() {
     c.output = empty({64, 32}, c.expected.size());
     all.push_back(std::move(c));
   }
+  {
+    run_case c = new_run("layouts inside a role count warps from the role's first", 6);
+    value out = add_parameter(*c.kernel, "out", type::view_of(element::s32, 2));
+    builder b(*c.kernel, c.kernel->body);
+    const layout l = wgmma_accumulator(64, 16, 4);
+    ir::op& role = b.when(b.compare("gt", b.simple(opcode::warp_id, element::s32), b.integer(1)), [&](builder& in) {
+      in.when(in.boolean(true), [&](builder& deeper) { store(deeper, numbered(deeper, l, element::s32), out); });
+    });
+    role.set("first_warp", std::int64_t{2});
+    c.expected = bytes_of(numbers(64 * 16));
+    c.output = empty({64, 16}, c.expected.size());
+    all.push_back(std::move(c));
+  }
   // Masks: a 64 x 64 tile at (row, col) of a view of 70 x 40, possibly partly outside; the copy goes to another corner.
   for (const auto& [row, col, valid] : {std::tuple{0, 0, 64}, {10, 8, 64}, {-5, 0, 64}, {40, 32, 64}, {0, 0, 13}, {69, 39, 0}, {6, -64, 64}}) {
     run_case c = new_run(cat("masked copy at ", row, ", ", col, ", ", valid, " rows"), 4);
