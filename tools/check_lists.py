@@ -85,7 +85,7 @@ def check_errors(root, tracked):
         if path.parts[0] in ("include", "lib", "tools") and path.suffix in (".hpp", ".cpp", ".inc", ".def"):
             text = (root / path).read_text(encoding="utf-8")
             for found in ID.finditer(text):
-                for name in re.findall(r'"([^"]*)"', found.group(1)):
+                for name in re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)*)"', found.group(1)):
                     raised.setdefault(name, f"{path}:{text.count(chr(10), 0, found.start()) + 1}")
             quoted.update(re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)*)"', text))
     explained = {}

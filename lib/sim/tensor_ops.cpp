@@ -128,7 +128,9 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
   for (lanes m = active; m; m &= m - 1) {
     const int l = std::countr_zero(m);
     group_of(e, w, i, l, x.cta_group);
-    const std::uint32_t address = e.shared_address_of(w, i, l, value_of(w, x.barrier, l), x.barrier.where == space::generic);
+    // Without .shared::cluster the operand may be a generic address, or a shared one widened to 64 bits (Triton does that).
+    const std::uint64_t raw = value_of(w, x.barrier, l);
+    const std::uint32_t address = e.shared_address_of(w, i, l, raw, x.barrier.where == space::generic && raw >> 32 != 0);
     cta& named = e.shared_owner(w, i, l, address, true);
     const std::uint32_t offset = address & 0xFFFFFFU;
     std::vector<cta*> homes{&named};

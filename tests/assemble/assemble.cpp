@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -173,7 +174,7 @@ TEST_CASE("ptxas is found in a folder of Python wheels when there is no other") 
 
 TEST_CASE("an assembler that hangs is stopped at the time limit, with its children") {
   temporary_folder at;
-  environment use("TLX_PTXAS", script(at, good_version + "sleep 30 & sleep 30; wait\n"));
+  environment use("TLX_PTXAS", script(at, good_version + "(sleep 1; touch " + at.path() + "/survived) & sleep 30; wait\n"));
   assemble_options how;
   how.timeout_seconds = 0.3;
   const auto start = std::chrono::steady_clock::now();
@@ -181,6 +182,9 @@ TEST_CASE("an assembler that hangs is stopped at the time limit, with its childr
   CHECK(error_of([&] { assemble(ptx::add, "sm_90a", how); }, &text) == "assembler-timeout");
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
   CHECK(text.find("ptxas 13.0.88 did not finish") != std::string::npos);
+  usleep(1300000);
+  struct stat info {};
+  CHECK(stat((at.path() + "/survived").c_str(), &info) != 0);
 }
 
 TEST_CASE("an assembler that crashes is not a rejection") {
