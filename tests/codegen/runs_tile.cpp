@@ -125,15 +125,20 @@ std::vector<run_case> tile_runs() {
     all.push_back(std::move(c));
   }
   // Masks: a 64 x 64 tile at (row, col) of a view of 70 x 40, possibly partly outside; the copy goes to another corner.
+  for (const bool promised : {true, false})
   for (const auto& [row, col, valid] : {std::tuple{0, 0, 64}, {10, 8, 64}, {-5, 0, 64}, {40, 32, 64}, {0, 0, 13}, {69, 39, 0}, {6, -64, 64}}) {
-    run_case c = new_run(cat("masked copy at ", row, ", ", col, ", ", valid, " rows"), 4);
+    run_case c = new_run(cat(promised ? "promised" : "looked up", ", masked copy at ", row, ", ", col, ", ", valid, " rows"), 4);
     value in = add_parameter(*c.kernel, "in", type::view_of(element::u16, 3)), out = add_parameter(*c.kernel, "out", type::view_of(element::u16, 2));
     value r = add_parameter(*c.kernel, "r", type::scalar(element::s32)), k = add_parameter(*c.kernel, "k", type::scalar(element::s32)), n = add_parameter(*c.kernel, "n", type::scalar(element::s32));
     builder b(*c.kernel, c.kernel->body);
     const type t = type::tile_of(element::u16, 64, 64).with_layout(blocked(64, 64, 4, 4));
     // Rows are axis 0, columns axis 2; axis 1 is fixed at 1.
-    value v = b.make(opcode::global_load, {in, r, b.integer(1), k, n}, {t}, {{"tile_axes", integers{0, 2}}, {"jagged", std::int64_t{1}}, {"fill", std::int64_t{9}}, {"vector", std::int64_t{4}}}).result();
-    b.make(opcode::global_store, {v, out, b.integer(2), b.integer(4)}, {}, {{"tile_axes", integers{0, 1}}, {"vector", std::int64_t{4}}});
+    value v = b.make(opcode::global_load, {in, r, b.integer(1), k, n}, {t}, {{"tile_axes", integers{0, 2}}, {"jagged", std::int64_t{1}}, {"fill", std::int64_t{9}}}).result();
+    ir::op& write = b.make(opcode::global_store, {v, out, b.integer(2), b.integer(4)}, {}, {{"tile_axes", integers{0, 1}}});
+    if (promised) {
+      v->owner->set("vector", std::int64_t{4});
+      write.set("vector", std::int64_t{4});
+    }
     std::vector<std::uint16_t> source(70 * 2 * 40), target(60 * 64, 0xeeee);
     for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::uint16_t>(i + 100);
     c.inputs.push_back(buffer_of({70, 2, 40}, source));
@@ -146,6 +151,24 @@ std::vector<run_case> tile_runs() {
       }
     c.expected = bytes_of(target);
     c.scalars = {row, col, valid};
+    all.push_back(std::move(c));
+  }
+  for (const auto& [row, col, width] : {std::tuple{0, 0, 96}, {3, 16, 96}, {3, 18, 96}, {3, 1, 97}, {36, 0, 96}, {0, 33, 96}}) {  // inside or not, aligned or not
+    run_case c = new_run(cat("32 x 64 bytes copied at ", row, ", ", col, " of 64 x ", width), 4);
+    value in = add_parameter(*c.kernel, "in", type::view_of(element::u8, 2)), out = add_parameter(*c.kernel, "out", type::view_of(element::u8, 2));
+    value r = add_parameter(*c.kernel, "r", type::scalar(element::s32)), k = add_parameter(*c.kernel, "k", type::scalar(element::s32));
+    builder b(*c.kernel, c.kernel->body);
+    const type t = type::tile_of(element::u8, 32, 64).with_layout(blocked(32, 64, 4, 16));
+    value v = b.make(opcode::global_load, {in, r, k}, {t}, {{"tile_axes", integers{0, 1}}}).result();
+    b.make(opcode::global_store, {v, out, r, k}, {}, {{"tile_axes", integers{0, 1}}});
+    std::vector<std::uint8_t> source(static_cast<size_t>(64 * width)), target(source.size(), 0xee);
+    for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<std::uint8_t>(i * 7 + 1);
+    c.inputs.push_back(buffer_of({64, width}, source));
+    c.output = buffer_of({64, width}, target);
+    for (int y = row; y < std::min(row + 32, 64); ++y)
+      for (int x = col; x < std::min(col + 64, width); ++x) target[static_cast<size_t>(y * width + x)] = source[static_cast<size_t>(y * width + x)];
+    c.expected = bytes_of(target);
+    c.scalars = {row, col};
     all.push_back(std::move(c));
   }
   return all;

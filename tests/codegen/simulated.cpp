@@ -132,4 +132,5 @@ TEST_CASE("one tile by wgmma is the product") { check_product(*wgmma_tile(), 64)
 TEST_CASE("one tile by tcgen05 is the product") {
   check_product(*tcgen05_tile("sm_100a"), 128);
   check_product(*tcgen05_tile("sm_103a"), 128);
+  check_product(*tcgen05_tile("sm_100a", 8), 128);  // two warpgroups share the columns
 }
