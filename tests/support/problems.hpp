@@ -30,7 +30,7 @@ inline double decode(std::uint16_t bits, tile::element e) {
   return sign * (exponent ? std::ldexp(1024 + mantissa, exponent - 25) : std::ldexp(mantissa, -24));
 }
 /// Unit roundoff of a stored result: half an ulp, relative.
-inline double roundoff(tile::element e) { return e == tile::element::bf16 ? 0x1p-9 : 0x1p-12; }
+inline double roundoff(tile::element e) { return e == tile::element::bf16 ? 0x1p-8 : 0x1p-11; }
 inline std::uint16_t nan_bits() { return 0x7fff; }  // NaN in bf16 and f16
 
 /// Normal values of standard deviation `sigma` rounded to `e`.
