@@ -67,7 +67,7 @@ void engine::report_deadlock() {
             case block_reason::cluster_barrier: line = cat("wait at the cluster barrier: ", k->barrier_arrived, " threads arrived"); break;
             case block_reason::mbarrier: {
               const auto found = c->barriers.find(x.key);
-              line = cat("wait (ptx line ", i.line, ") for phase ", x.phase, " of the mbarrier at shared offset ", x.key);
+              line = cat("wait (ptx line ", i.line, ") for phase ", x.phase - 1, " of the mbarrier at shared offset ", x.key);
               if (found != c->barriers.end()) line += cat(": ", describe(found->second));
               break;
             }
