@@ -163,6 +163,7 @@ step op_cta_barrier(engine& e, warp& w, context& c, const instruction& i, lanes 
   if (complete) {
     // This context is not blocked, so finishing wakes only the others.
     e.finish_named(home, number);
+    e.acquire_named(w, home, number);
     if (i.sub == 2) return step::moved;  // run the instruction again to read the result
     return step::next;
   }
@@ -271,6 +272,7 @@ step op_mbarrier(engine& e, warp& w, context&, const instruction& i, lanes activ
       continue;
     }
     mbarrier_state& s = e.barrier_at(home, offset, &w, &i, l);
+    e.use_barrier(w, home, offset, &i, l);
     switch (i.sub) {
       case 1:
         home.barriers.erase(offset);
@@ -305,6 +307,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
     const std::uint32_t offset = address & 0xFFFFFFU;
     e.check_shared_range(home, offset, 8, &w, &i, l);
     mbarrier_state& s = e.barrier_at(home, offset, &w, &i, l);
+    e.use_barrier(w, home, offset, &i, l);
     bool done = false;
     if (i.flags & 4) {
       const std::uint32_t parity = w.slot<std::uint32_t>(i.b)[l] & 1U;

@@ -114,6 +114,7 @@ void engine::launch_next_cluster() {
     }
     k.ctas.push_back(std::move(c));
   }
+  start_clocks(k);
   resident.push_back(std::move(made));
 }
 

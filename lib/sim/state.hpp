@@ -54,6 +54,18 @@ enum shadow : std::uint8_t { shadow_unwritten = 0, shadow_written = 1, shadow_in
 struct cta;
 struct cluster;
 
+// ---- happens-before: one entry for each warp of the cluster, then sixteen for each CTA's asynchronous writers
+using vector_clock = std::vector<std::uint32_t>;
+/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy.
+struct clocks {
+  vector_clock seen, proxied;
+  void join(const clocks& other);
+  bool empty() const { return seen.empty(); }
+};
+struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };
+struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0; };
+inline constexpr std::uint32_t async_agents = 16;
+
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
 struct call_frame { std::uint32_t back, join; };
@@ -93,6 +105,8 @@ struct warp {
   std::deque<context> contexts;
   std::size_t current = 0;
   bool queued = false, done = false;
+  std::uint32_t agent = 0;                      // index in the vector clocks
+  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive publishes
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
   std::size_t wgmma_open = 0;                   // issued, not committed
@@ -124,6 +138,13 @@ struct cta {
   std::unique_ptr<tensor_memory> tmem;
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
+  // Race detection, by grain of shared memory.
+  std::vector<last_write> writes;
+  std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
+  std::array<std::uint32_t, async_agents> async_clock{};
+  std::map<std::uint32_t, barrier_clocks> barrier_sync;
+  std::array<barrier_clocks, 16> named_sync;
+  std::unordered_map<std::uint32_t, clocks> strong_places;
   struct reader { std::uint32_t begin, end; std::uint64_t operation; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
   struct tensor_writer { int first, count; std::uint64_t operation; };
@@ -136,6 +157,8 @@ struct cluster {
   std::uint32_t live_ctas = 0;
   std::uint64_t barrier_round = 0;
   std::uint32_t barrier_arrived = 0;
+  barrier_clocks sync;
+  std::uint32_t warp_count = 0;            // of all its CTAs
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -209,12 +232,23 @@ class engine {
   void complete_tx(cta& c, std::uint32_t offset, std::int64_t bytes, const instruction* i);
 
   // ---- happens-before (races.cpp)
+  void start_clocks(cluster& k);
+  void tick(warp& w) { if (!w.now.seen.empty()) ++w.now.seen[w.agent]; }
+  void race_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
+  void race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
+  void strong_global(warp& w, std::uint64_t address);
+  std::string agent_name(const cta& c, std::uint32_t agent) const;
+  std::unordered_map<std::uint64_t, clocks> strong_global_places;
+  std::unordered_map<std::uint64_t, clocks> commits;   // tcgen05.commit in flight: what its thread had seen
+  std::uint32_t grain = 2;                             // shift
   void arrive_named(warp& w, cta& c, std::uint32_t number, bool waits);
   void synchronise_named(cta& c, std::uint32_t number);
+  void acquire_named(warp& w, cta& c, std::uint32_t number);
   void arrive_cluster(warp& w, cluster& k, bool release);
   void synchronise_cluster(cluster& k);
   void acquire_cluster(warp& w, cluster& k);
   void init_barrier(warp& w, cta& c, std::uint32_t offset);
+  void use_barrier(warp& w, cta& c, std::uint32_t offset, const instruction* i, int lane);
   void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset);
   void complete_phase(cta& c, std::uint32_t offset);
   void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
