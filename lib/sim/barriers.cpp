@@ -18,7 +18,7 @@ std::string engine::where(const warp& w, lanes who) const {
   return s;
 }
 
-void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) {
+fault_report engine::report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const {
   fault_report r;
   r.kind = kind;
   r.message = message;
@@ -32,7 +32,16 @@ void engine::fault(const char* kind, const std::string& message, const warp* w, 
     }
   }
   if (w) r.threads = where(*w, who);
-  throw fault_found{std::move(r)};
+  return r;
+}
+
+void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) { throw fault_found{report_of(kind, message, w, i, who)}; }
+
+void engine::note_uninitialized(const std::string& message, const warp* w, const instruction* i, lanes who) {
+  if (!how.detect_races) fault("uninitialized", message, w, i, who);
+  if (uninitialized) return;
+  uninitialized = report_of("uninitialized", message, w, i, who);
+  uninitialized_at = warp_instructions;
 }
 
 void engine::check(const complaint& c, const warp* w, const instruction* i, lanes who) {

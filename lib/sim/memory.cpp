@@ -69,7 +69,8 @@ void engine::read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const 
     const lanes who = lane < 0 ? 0 : 1U << lane;
     if (s[k] == shadow_in_flight) fault("race", cat("shared memory byte ", offset + k, " is read while an asynchronous copy to it is in flight"), w, i, who);
     if (s[k] == shadow_barrier) fault("barrier_misuse", cat("shared memory byte ", offset + k, " belongs to a live mbarrier and is read like ordinary memory"), w, i, who);
-    fault("uninitialized", cat("shared memory byte ", offset + k, " is read but nobody wrote it"), w, i, who);
+    note_uninitialized(cat("shared memory byte ", offset + k, " is read but nobody wrote it"), w, i, who);
+    return;
   }
 }
 

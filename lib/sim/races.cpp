@@ -215,6 +215,11 @@ void engine::async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& 
   a.seen[agent] = std::max(a.seen[agent], stamp);
 }
 
+void engine::no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes) {
+  if (c.writes.empty()) return;
+  for (std::size_t g = offset >> grain; g <= (offset + bytes - 1) >> grain; ++g) c.writes[g].async = true;
+}
+
 void engine::observe_operation(warp&, std::uint64_t) {}
 
 void engine::commit_issued(warp& w, std::uint64_t id) {

@@ -62,7 +62,7 @@ struct clocks {
   void join(const clocks& other);
   bool empty() const { return seen.empty(); }
 };
-struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };
+struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };  // async: needs no proxy fence
 struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0; };
 inline constexpr std::uint32_t async_agents = 16;
 
@@ -201,6 +201,12 @@ class engine {
   [[noreturn]] void report_deadlock();
 
   // ---- faults
+  fault_report report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const;
+  /// A read of memory that nobody wrote yet: the run goes on with poison, because a write that comes later and unordered makes it a race. Reported at the end.
+  void note_uninitialized(const std::string& message, const warp* w, const instruction* i, lanes who);
+  std::optional<fault_report> uninitialized;
+  std::uint64_t uninitialized_at = 0;
+  void run_all();
   [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
   void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
   std::string where(const warp& w, lanes who) const;
@@ -259,6 +265,7 @@ class engine {
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
   void observe_operation(warp& w, std::uint64_t id);
+  void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
   void commit_issued(warp& w, std::uint64_t id);
   void commit_landed(cta& c, std::uint32_t offset, std::uint64_t id);
 

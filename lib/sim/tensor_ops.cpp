@@ -86,6 +86,8 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
+  // By the ISA this is a generic write, but Triton lets TMA overwrite the word without a fence and the chip does not mind.
+  e.no_fence_needed(home, static_cast<std::uint32_t>(at[0] - home.shared.data()), 4);
   return step::next;
 }
 
