@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compiles each public header alone, twice included, so that it names all it needs and guards itself.
+"""Compiles each public header alone, twice included, so that it names all it needs and guards itself. A .h is compiled as C too.
 
   check_headers.py --compiler g++ [--layer sim] [ROOT]
 
@@ -10,7 +10,8 @@ import pathlib
 import subprocess
 import sys
 
-FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-x", "c++"]
+FLAGS = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wno-missing-field-initializers", "-Werror"]
+CXX, C = ["-std=c++20", "-x", "c++"], ["-std=c99", "-x", "c"]
 
 
 def main():
@@ -26,10 +27,12 @@ def main():
     for header in headers:
         name = header.relative_to(include).as_posix()
         text = f'#include "{name}"\n#include "{name}"\n'
-        done = subprocess.run([given.compiler, *FLAGS, "-I", str(include), "-"], input=text, text=True, capture_output=True)
-        if done.returncode != 0:
-            bad += 1
-            print(f"{name}: does not compile alone with {given.compiler}:\n{done.stderr}")
+        for language in (CXX, C) if header.suffix == ".h" else (CXX,):
+            command = [given.compiler, *FLAGS, *language, "-I", str(include), "-"]
+            done = subprocess.run(command, input=text, text=True, capture_output=True)
+            if done.returncode != 0:
+                bad += 1
+                print(f"{name}: does not compile alone with {given.compiler} {language[0]}:\n{done.stderr}")
     print(f"check_headers: {len(headers)} headers, {bad} that do not stand alone ({given.compiler})")
     return 1 if bad else 77 if not headers else 0
 

@@ -3,10 +3,11 @@
 
   gen_errors.py             writes docs/errors.md
   gen_errors.py --check     exit 1 if docs/errors.md is not what would be written
-  gen_errors.py --inc FILE  writes rows {"id", "layer", "meaning", "fix"}, sorted by id, for a C++ initialiser
+  gen_errors.py --inc FILE  writes rows {"id", "layer", "meaning", "fix"}, sorted by id and layer, for a C++ initialiser
   gen_errors.py --sources   prints the files it reads, one a line
 
-An entry is `## id`, one to three sentences on what it means, then a paragraph that starts with "Fix:".
+An entry is `## id`, one to three sentences on what it means, then a paragraph that starts with "Fix:". Two layers may raise the same id;
+each then has an entry, and the page shows both.
 """
 import pathlib
 import re
@@ -27,7 +28,7 @@ class malformed(Exception):
 
 
 def read_entries(root):
-    """{id: (layer, meaning, fix)} of all files; raises malformed with file and id."""
+    """{id: [(layer, meaning, fix), ...]} of all files, sorted; raises malformed with file and id."""
     entries = {}
     for path in sorted((root / "docs/errors.d").glob("*.md")):
         for block in re.split(r"^## ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
@@ -36,20 +37,22 @@ def read_entries(root):
             where = f"docs/errors.d/{path.name}: {name}"
             if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", name):
                 raise malformed(f"{where}: an id is lower-case words joined by hyphens")
-            if name in entries:
-                raise malformed(f"{where}: also in {entries[name][0]}.md; keep one of them")
+            if any(layer == path.stem for layer, _, _ in entries.get(name, [])):
+                raise malformed(f"{where}: is there twice; keep one of them")
             meaning, found, fix = body.partition("Fix:")
             meaning, fix = (" ".join(part.split()) for part in (meaning, fix))
             if not found or not meaning or not fix:
                 raise malformed(f"{where}: needs what it means, then a paragraph that starts with 'Fix:'")
-            entries[name] = (path.stem, meaning, fix)
+            entries.setdefault(name, []).append((path.stem, meaning, fix))
     return dict(sorted(entries.items()))
 
 
 def page(entries):
     parts = [HEAD]
-    for name, (layer, meaning, fix) in entries.items():
-        parts.append(f"\n## {name}\n\n{meaning}\n\nFix: {fix}\n\nRaised by: {layer}.\n")
+    for name, sides in entries.items():
+        parts.append(f"\n## {name}\n")
+        for layer, meaning, fix in sides:
+            parts.append(f"\n{meaning}\n\nFix: {fix}\n\nRaised by: {layer}.\n")
     return "".join(parts)
 
 
@@ -59,7 +62,7 @@ def quoted(text):
 
 
 def include(entries):
-    rows = ["{" + ", ".join(quoted(part) for part in (name, *entry)) + "},\n" for name, entry in entries.items()]
+    rows = ["{" + ", ".join(quoted(part) for part in (name, *side)) + "},\n" for name, sides in entries.items() for side in sides]
     return "// Made by tools/gen_errors.py from docs/errors.d/.\n" + "".join(rows)
 
 

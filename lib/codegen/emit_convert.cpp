@@ -66,7 +66,6 @@ void emitter::emit_convert(const ir::op& o) {
 
   size_t shuffles = 0;
   for (const wanted& p : plan) {
-    if (!is_linear(p.lane) || !is_linear(p.reg)) return convert_through_shared(o, true);
     std::map<int, int> sources;
     for (int reg : p.reg) ++sources[reg];
     shuffles += sources.size();
@@ -75,7 +74,14 @@ void emitter::emit_convert(const ir::op& o) {
   if (!same_thread && shuffles > 4 * plan.size() && o.has("scratch")) return convert_through_shared(o, true);
 
   const registers in = regs(o.operands[0]);
-  const auto at_lane = [&](const int (&f)[tile::warp_lanes]) {
+  const auto table_entry = [&](const int (&f)[tile::warp_lanes]) -> Value* {
+    std::vector<std::uint32_t> entries(std::begin(f), std::end(f));
+    Constant* table = ConstantDataArray::get(c_, entries);
+    auto* global = new GlobalVariable(m_, table->getType(), true, GlobalValue::InternalLinkage, table, "tlx_lanes", nullptr, GlobalValue::NotThreadLocal, 1);
+    return b.CreateLoad(b.getInt32Ty(), b.CreateGEP(b.getInt32Ty(), global, lane_));
+  };
+  const auto at_lane = [&](const int (&f)[tile::warp_lanes]) -> Value* {
+    if (!is_linear(f)) return table_entry(f);
     Value* v = const32(f[0]);
     for (int bit = 0; bit < 5; ++bit)
       if (const int image = f[1 << bit] ^ f[0]; image != 0) v = b.CreateXor(v, b.CreateMul(b.CreateAnd(b.CreateLShr(lane_, static_cast<unsigned>(bit)), const32(1)), const32(image)));

@@ -3,15 +3,12 @@
 // Inline PTX, because a masked access as LLVM control flow is a branch each; as a predicate it is none. The mask of an access compares the
 // coordinate, as unsigned, with the extent, so that negative coordinates are outside too.
 #include "codegen/emitter.hpp"
+#include "codegen/operands.hpp"
 
 namespace tlx::codegen {
 
 using namespace llvm;
 using ir::opcode;
-
-namespace {
-std::string list(const std::vector<std::string>& names) { return names.size() == 1 ? names[0] : "{" + join(names, ", ") + "}"; }
-}  // namespace
 
 const emitter::view_value& emitter::view_of(ir::value v) {
   auto it = views_.find(v);
@@ -114,7 +111,7 @@ void emitter::emit_global(const ir::op& o) {
     const where w = locate_element(piece.regs[0]);
     const access how = access_for(view.element, static_cast<int>(piece.regs.size()));
     const std::string letter = how.word_bits == 64 ? "l" : how.word_bits == 32 ? "r" : "h";
-    const std::string at = w.offset == 0 ? "" : cat(w.offset > 0 ? "+" : "", w.offset);
+    const std::string at = offset_text(w.offset);
     Value* mask = w.mask ? w.mask : b.getTrue();
     std::vector<std::string> names;
     if (store) {
@@ -128,7 +125,7 @@ void emitter::emit_global(const ir::op& o) {
       }
       inputs.push_back(w.address);
       inputs.push_back(mask);
-      ptx0(cat("@$", how.words + 1, " st.global", how.type, " [$", how.words, at, "], ", list(names), ";"), constraints + "l,b", inputs, asm_effect | asm_memory);
+      ptx0(cat("@$", how.words + 1, " st.global", how.type, " [$", how.words, at, "], ", vector_operand(names), ";"), constraints + "l,b", inputs, asm_effect | asm_memory);
       continue;
     }
     // The fill value goes in through the result's own register: one instruction, no move where it is a constant that ptxas can place.
@@ -144,7 +141,7 @@ void emitter::emit_global(const ir::op& o) {
     for (Value* v : filler) inputs.push_back(v);
     constraints += "l,b";
     for (int i = 0; i < how.words; ++i) constraints += cat(",", i);
-    const registers words = ptx(cat("@$", how.words + 1, " ld.global", how.type, " ", list(names), ", [$", how.words, at, "];"), constraints, inputs, types, asm_effect | asm_memory);
+    const registers words = ptx(cat("@$", how.words + 1, " ld.global", how.type, " ", vector_operand(names), ", [$", how.words, at, "];"), constraints, inputs, types, asm_effect | asm_memory);
     const registers elements = unpack(words, view.element, static_cast<int>(piece.regs.size()));
     for (size_t i = 0; i < piece.regs.size(); ++i) out[static_cast<size_t>(piece.regs[i])] = elements[i];
   }

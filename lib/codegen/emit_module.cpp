@@ -191,6 +191,7 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::iota: return emit_iota(o);
     case opcode::reduce: return emit_reduce(o);
     case opcode::broadcast: return emit_broadcast(o);
+    case opcode::slice: return emit_slice(o);
     case opcode::convert: return emit_convert(o);
 
     case opcode::var_new:
@@ -260,6 +261,9 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::print: return emit_print(o);
     case opcode::trap: return ptx0("trap;", "", {}, asm_barrier);
     case opcode::inline_ptx: return emit_inline_ptx(o);
+
+    case opcode::shared_view:
+    case opcode::acc_view: return;  // their uses are gone
 
     case opcode::role_warp:
     case opcode::role:

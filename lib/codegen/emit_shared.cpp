@@ -5,6 +5,7 @@
 //   register    address = (L ^ K) + A          K: constant bits below the swizzle width, A: constant rows and chunks, an immediate
 // which is right as long as the constants' bits never carry into those of the lane part; where they could, the constant joins the base.
 #include "codegen/emitter.hpp"
+#include "codegen/operands.hpp"
 #include "tlx/tile/swizzle.hpp"
 
 namespace tlx::codegen {
@@ -82,11 +83,6 @@ struct emitter::shared_place {
 };
 
 namespace {
-/// A vector needs braces; a single register must not have them.
-std::string list(const std::vector<std::string>& names) { return names.size() == 1 ? names[0] : "{" + join(names, ", ") + "}"; }
-
-std::string plus_text(int offset) { return offset == 0 ? "" : cat(offset > 0 ? "+" : "", offset); }
-
 /// The map of a 16-bit fragment of mma: two columns per register pair, four lanes along columns, eight along rows.
 bool is_matrix_fragment(const tile::layout& l) {
   using c = tile::coordinate;
@@ -156,14 +152,14 @@ void emitter::move_matrices(element e, const tile::layout& l, shared_place& wher
         inputs.push_back(pack({values[static_cast<size_t>(2 * (p + i))], values[static_cast<size_t>(2 * (p + i) + 1)]}, e)[0]);
       }
       inputs.insert(inputs.begin(), at.address);
-      ptx0(cat("stmatrix.sync.aligned.m8n8.x", count, ".shared.b16 [$0", plus_text(at.offset), "], {", join(names, ", "), "};"), "r" + constraints, inputs, asm_barrier);
+      ptx0(cat("stmatrix.sync.aligned.m8n8.x", count, ".shared.b16 [$0", offset_text(at.offset), "], {", join(names, ", "), "};"), "r" + constraints, inputs, asm_barrier);
     } else {
       std::vector<Type*> types(static_cast<size_t>(count), b.getInt32Ty());
       for (int i = 0; i < count; ++i) {
         names.push_back(cat("$", i));
         constraints += "=r,";
       }
-      const registers words = ptx(cat("ldmatrix.sync.aligned.m8n8.x", count, ".shared.b16 {", join(names, ", "), "}, [$", count, plus_text(at.offset), "];"), constraints + "r",
+      const registers words = ptx(cat("ldmatrix.sync.aligned.m8n8.x", count, ".shared.b16 {", join(names, ", "), "}, [$", count, offset_text(at.offset), "];"), constraints + "r",
                                   {at.address}, types, asm_barrier);
       for (int i = 0; i < count; ++i) {
         const registers two_elements = unpack({words[static_cast<size_t>(i)]}, e, 2);
@@ -203,7 +199,7 @@ void emitter::store_tile(const registers& values, element e, const tile::layout&
       constraints += how.word_bits == 64 ? ",l" : how.word_bits == 32 ? ",r" : ",h";
     }
     inputs.insert(inputs.begin(), at.address);
-    ptx0(cat("st.shared", how.type, " [$0", plus_text(at.offset), "], ", list(names), ";"), constraints, inputs, asm_effect | asm_memory);
+    ptx0(cat("st.shared", how.type, " [$0", offset_text(at.offset), "], ", vector_operand(names), ";"), constraints, inputs, asm_effect | asm_memory);
   }
 }
 
@@ -225,7 +221,7 @@ registers emitter::load_tile(element e, const tile::layout& l, shared_place& whe
       constraints += how.word_bits == 64 ? "=l," : how.word_bits == 32 ? "=r," : "=h,";
       types.push_back(b.getIntNTy(static_cast<unsigned>(how.word_bits)));
     }
-    const registers words = ptx(cat("ld.shared", how.type, " ", list(names), ", [$", how.words, plus_text(at.offset), "];"), constraints + "r", {at.address}, types, asm_effect | asm_memory);
+    const registers words = ptx(cat("ld.shared", how.type, " ", vector_operand(names), ", [$", how.words, offset_text(at.offset), "];"), constraints + "r", {at.address}, types, asm_effect | asm_memory);
     const registers elements = unpack(words, e, static_cast<int>(piece.regs.size()));
     for (size_t i = 0; i < piece.regs.size(); ++i) out[static_cast<size_t>(piece.regs[i])] = elements[i];
   }

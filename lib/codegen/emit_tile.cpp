@@ -1,5 +1,6 @@
 // Operations that know where a tile's elements lie: indices, reductions along an axis, broadcasts.
 #include "codegen/emitter.hpp"
+#include "tlx/tile/layout_ops.hpp"
 
 namespace tlx::codegen {
 
@@ -104,6 +105,18 @@ void emitter::emit_broadcast(const ir::op& o) {
            "a broadcast moves nothing between threads: the operand's layout follows from the result's");
     out.push_back(in[static_cast<size_t>(found)]);
   }
+  define(o, std::move(out));
+}
+
+void emitter::emit_slice(const ir::op& o) {
+  const tile::layout& l = layout_of(o.operands[0]->type);
+  const ir::type& t = o.result()->type;
+  const tile::column_slice s = tile::slice_columns(l, static_cast<int>(o.integer("column")), t.cols);
+  if (!s.ok || s.count != register_count(t) || !(s.part == layout_of(t)))
+    fail("codegen-layout", cat("columns ", o.integer("column"), " to ", o.integer("column") + t.cols, " are not the registers of the result's layout"));
+  const registers& in = regs(o.operands[0]);
+  registers out;
+  for (int i = 0; i < s.count; ++i) out.push_back(in[static_cast<size_t>(s.source[static_cast<size_t>(i)])]);
   define(o, std::move(out));
 }
 

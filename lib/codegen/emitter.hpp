@@ -123,6 +123,7 @@ class emitter {
   void emit_iota(const ir::op& o);
   void emit_reduce(const ir::op& o);
   void emit_broadcast(const ir::op& o);
+  void emit_slice(const ir::op& o);
   llvm::Value* combine(const std::string& op, ir::element e, llvm::Value* x, llvm::Value* y);
   llvm::Value* shuffle(const char* mode, llvm::Value* v, llvm::Value* operand);
   // emit_convert.cpp

@@ -88,7 +88,11 @@ std::string to_ptx(const ir::kernel& k, const options& how) {
   if (c.machine->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::AssemblyFile))
     raise(internal_error({.id = "codegen-invalid", .what = "LLVM's NVPTX target cannot print assembly"}));
   passes.run(*c.module);
-  return text.str().str();
+  std::string ptx = text.str().str();
+  // An empty section that line directives leave behind: nobody reads it.
+  static constexpr std::string_view empty = "\t.section\t.debug_macinfo\t{\t}\n";
+  if (const size_t at = ptx.find(empty); at != std::string::npos) ptx.erase(at, empty.size());
+  return ptx;
 }
 
 std::string llvm_version() { return LLVM_VERSION_STRING; }

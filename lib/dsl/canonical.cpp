@@ -10,7 +10,7 @@ namespace {
 
 bool is_pure(const ir::op& o) { return ir::row(o.code).effects == ir::effect::pure; }
 bool is_movable(const ir::op& o) {
-  return o.is(ir::opcode::ring_fill) || o.is(ir::opcode::ring_drain) || o.is(ir::opcode::acc_read) || o.is(ir::opcode::global_load);
+  return o.is(ir::opcode::ring_fill) || o.is(ir::opcode::ring_drain) || o.is(ir::opcode::acc_read) || o.is(ir::opcode::tile_read) || o.is(ir::opcode::global_load);
 }
 
 class orderer {

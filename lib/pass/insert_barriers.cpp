@@ -199,14 +199,15 @@ class inserter {
     for (ir::op* fill : users(k_, ring_->result())) {
       if (!fill->is(opcode::ring_fill)) continue;
       for (ir::op* load : readers(*fill, opcode::tile_load)) threads = threads || load->text("by") == "threads";
-      loads = loads || !readers(*fill, opcode::tile_load).empty();
+      threads = threads || !readers(*fill, opcode::tile_write).empty();
+      loads = loads || threads || !readers(*fill, opcode::tile_load).empty();
       products = products || !readers(*fill, opcode::mma).empty();
     }
     if (loads == products)
       raise(user_error({.id = loads ? "ring-mixed-fill" : "ring-never-written",
                         .what = cat("ring \"", ring_->text("name"), "\": its slots are ", loads ? "filled by loads and by mma" : "opened for filling but nothing writes them"),
                         .where = ring_->where, .because = "who fills a slot decides how its arrival is signalled",
-                        .fix = {"load into the slot, or accumulate into it, between fill() and its close"}, .context = cat("kernel \"", k_.name, "\"")}));
+                        .fix = {"load or write into the slot, or accumulate into it, between fill() and its close"}, .context = cat("kernel \"", k_.name, "\"")}));
     return threads ? filler::threads : loads ? filler::tma : filler::mma;
   }
 

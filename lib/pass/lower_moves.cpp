@@ -22,6 +22,19 @@ class lowerer {
     for (ir::op* load : find_all(*who_.body, opcode::tile_load))
       if (load->text("by") == "threads") lower_load_by_threads(*load);
       else lower_load(*load);
+    for (ir::op* read : find_all(*who_.body, opcode::tile_read)) {
+      ir::builder b = ir::builder::before(k_, *read);
+      value address = read->operands[0]->owner->operands[0];
+      value tile = b.make(opcode::shared_read, {address}, {read->result()->type}, {{"swizzle", std::int64_t{read->operands[0]->type.swizzle_bytes}}}).result();
+      ir::replace_uses(k_.body, read->result(), tile);
+      ir::erase(*read);
+    }
+    for (ir::op* write : find_all(*who_.body, opcode::tile_write)) {
+      ir::builder b = ir::builder::before(k_, *write);
+      value address = write->operands[1]->owner->operands[0];
+      b.make(opcode::shared_write, {write->operands[0], address}, {}, {{"swizzle", std::int64_t{write->operands[1]->type.swizzle_bytes}}});
+      ir::erase(*write);
+    }
     bool staged = false;
     for (ir::op* store : find_all(*who_.body, opcode::tile_store)) {
       if (store->has("stage")) {

@@ -33,6 +33,32 @@ void move_ops(ir::region& from, ir::region& to) {
   from.ops.clear();
 }
 
+// What the roles ask for must fit: one value for each packed warpgroup, multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg).
+void check_budgets(const ir::kernel& k, const std::vector<const agent*>& packed, const std::vector<const agent*>& whole, int available) {
+  int asked = 0;
+  std::vector<std::string> list;
+  auto count = [&](const agent& a, int groups) {
+    const int registers = static_cast<int>(a.role->integer("registers"));
+    if (registers && (registers < 24 || registers > 256 || registers % 8 != 0))
+      raise(user_error({.id = "register-budget-invalid", .what = cat("role \"", a.name, "\" asks for ", registers, " registers"), .where = a.role->where,
+                        .because = "a budget is a multiple of 8 from 24 to 256", .fix = {cat("ask for ", std::clamp((registers + 7) / 8 * 8, 24, 256))},
+                        .context = cat("kernel \"", k.name, "\"")}));
+    if (registers) list.push_back(cat("\"", a.name, "\": ", groups, " warpgroups x ", registers));
+    return (registers ? registers : 24) * groups;
+  };
+  for (size_t i = 0; i < packed.size(); i += 4) {
+    int group = 24;
+    for (size_t j = i; j < std::min(packed.size(), i + 4); ++j) group = std::max(group, count(*packed[j], 1));
+    asked += group;
+  }
+  for (const agent* a : whole) asked += count(*a, (a->warps + 3) / 4);
+  if (!list.empty() && asked > available)
+    raise(user_error({.id = "register-budget-exceeded",
+                      .what = cat("the roles ask for ", asked * 128, " registers, a CTA has ", available * 128, " (", join(list, ", "), ")"), .where = k.where,
+                      .because = "65,536 registers of an SM are divided among all warpgroups of its CTAs; a single-warp role takes a whole warpgroup's share",
+                      .fix = {"lower a budget, use fewer warps, or leave the budgets to the compiler"}, .context = cat("kernel \"", k.name, "\"")}));
+}
+
 }  // namespace
 
 void split_roles(ir::kernel& k) {
@@ -59,8 +85,11 @@ void split_roles(ir::kernel& k) {
   const int entry = std::min(255, limit.registers_per_sm / (k.warps * 32 * k.blocks_per_processor)) / 8 * 8;
   const int whole_groups = groups - packed_groups;
   constexpr int packed_registers = 40, enough = 240;
-  const bool move_registers = packed_groups > 0 && whole_groups > 0 && entry < enough && entry > packed_registers;
-  const int whole_registers = move_registers ? std::min(enough, (entry * groups - packed_registers * packed_groups) / whole_groups / 8 * 8) : entry;
+  bool asked_for = false;
+  for (const agent& a : all) asked_for = asked_for || a.role->integer("registers") > 0;
+  const bool move_registers = asked_for || (packed_groups > 0 && whole_groups > 0 && entry < enough && entry > packed_registers);
+  const int whole_registers = move_registers ? std::min(enough, (entry * groups - packed_registers * packed_groups) / std::max(1, whole_groups) / 8 * 8) : entry;
+  check_budgets(k, packed, whole, limit.registers_per_sm / (128 * k.blocks_per_processor));
   auto set_registers = [&](ir::builder& b, int count, bool increase) {
     if (move_registers) b.make(opcode::set_registers, {}, {}, {{"count", std::int64_t{count}}, {"increase", std::int64_t{increase}}});
   };
@@ -93,7 +122,9 @@ void split_roles(ir::kernel& k) {
     value mine = b.compare("ge", warp, b.integer(first));
     if (first + (a->warps + 3) / 4 * 4 < k.warps || a->warps % 4) mine = b.binary(opcode::bit_and, mine, b.compare("lt", warp, b.integer(first + a->warps)));
     ir::op& branch = b.when(mine, [&](ir::builder& w) {
-      set_registers(w, whole_registers, true);
+      const int asked = static_cast<int>(a->role->integer("registers"));
+      const int count = asked ? asked : whole_registers;
+      set_registers(w, count, count >= entry);
       move_ops(*a->body, w.where());
     });
     branch.set("role", a->name).set("first_warp", std::int64_t{first});

@@ -1,3 +1,4 @@
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -257,20 +258,31 @@ TEST_CASE("clusters launch when the grid holds whole ones") {
   CHECK(work.right());
 }
 
-TEST_CASE("another context of the caller stays current") {
-  // cuCtxCreate is no part of the table: only a caller makes contexts.
+TEST_CASE("a context of the caller's own stays current while tlx uses the primary one") {
+  void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library);
+  const auto create = reinterpret_cast<int (*)(void**, unsigned, int)>(dlsym(library, "cuCtxCreate_v2"));
+  const auto destroy = reinterpret_cast<int (*)(void*)>(dlsym(library, "cuCtxDestroy_v2"));
   addition work;
   const runtime::driver& d = runtime::the_driver();
-  runtime::cu::context before = nullptr, after = nullptr;
-  d.context_current(&before);
+  void* own = nullptr;
+  REQUIRE(create(&own, 0, 0) == 0);
+  runtime::cu::context now = nullptr;
   work.run();
   gpu().wait();
-  d.context_current(&after);
-  CHECK(before == after);
+  CHECK(work.right());
+  CHECK_THROWS_AS(gpu().load({.ptx = "nonsense", .cubin = {}}), device_error);
+  d.context_current(&now);
+  CHECK(now == own);
+  REQUIRE(destroy(own) == 0);
+}
+
+TEST_CASE("a thread that has no context can launch, and has none afterwards") {
+  addition work;
   std::thread([&] {
     work.run();
     runtime::cu::context here = nullptr;
-    d.context_current(&here);
+    runtime::the_driver().context_current(&here);
     CHECK(here == nullptr);
   }).join();
   CHECK(work.right());

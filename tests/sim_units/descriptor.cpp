@@ -73,11 +73,11 @@ TEST_CASE("MN-major places are ((T,w,m),(8,k)) of the canonical layout") {
 }
 
 TEST_CASE("transposed tf32 has four k rows to an atom of 128-byte lines with 32-byte pieces") {
-  const shared_descriptor d{.start = 0, .leading = 4096, .stride = 512, .swizzle = operand_swizzle::b128_atom32};
+  const shared_descriptor d{.start = 0, .leading = 8192, .stride = 2048, .swizzle = operand_swizzle::b128_atom32};
   const operand_form f{.element = number::tf32, .rows = 64, .k = 8, .mn_major = true};
   for (int row = 0; row < 64; ++row)
     for (int k = 0; k < 8; ++k) {
-      const std::uint32_t line = static_cast<std::uint32_t>(row % 32 * 4 + row / 32 * 4096 + k % 4 * 128 + k / 4 * 512);
+      const std::uint32_t line = static_cast<std::uint32_t>(row % 32 * 4 + row / 32 * 8192 + k % 4 * 128 + k / 4 * 2048);
       const element_place got = place_of(d, f, row, k);
       REQUIRE(got.address + got.bit / 8 == swizzle_address(swizzle_mode::b128_atom32, line));
     }

@@ -120,6 +120,12 @@ TEST_CASE("loads see what stores wrote, and poison where nobody wrote") {
       REQUIRE_FALSE(tmem_store(*t, a, in.data()));
       REQUIRE_FALSE(tmem_load(*t, a, out.data(), poison.data()));
       CHECK(in == out);
+      std::vector<std::uint32_t> words;
+      REQUIRE_FALSE(tmem_map(a, words));
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        const std::uint32_t got = packed ? (t->words()[words[2 * i]] & 0xFFFFU) | t->words()[words[2 * i + 1]] << 16 : t->words()[words[i]];
+        REQUIRE(got == in[i]);
+      }
       for (const std::uint32_t p : poison) CHECK(p == 0);
     }
 }

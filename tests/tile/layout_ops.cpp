@@ -139,3 +139,17 @@ TEST_CASE("slices and reductions work at compile time") {
   static_assert(s.part == wgmma_accumulator(64, 32, 4));
   static_assert(reduced(acc, axis::cols).register_count() == 2);
 }
+
+TEST_CASE("widths that are no powers of two broadcast and reduce on 128 threads") {
+  for (int width : {24, 40, 48, 96, 100, 120, 127})
+    for (int vector : {1, 2, 4, 8}) {
+      CAPTURE(width);
+      const layout l = blocked(128, width, 4, vector);
+      CHECK(covers(l));
+      const layout row_sums = reduced(l, axis::cols), column_sums = reduced(l, axis::rows);
+      CHECK(broadcastable(row_sums, l));
+      CHECK(broadcastable(column_sums, l));
+      CHECK(covers(row_sums));
+      CHECK(covers(column_sums));
+    }
+}

@@ -1,4 +1,4 @@
-# LLVM 22 with its NVPTX target, linked statically: target tlx::llvm.
+# LLVM 22 with its NVPTX target, linked statically: sets TLX_LLVM_INCLUDE, TLX_LLVM_LIBRARIES and TLX_LLVM_LINK_OPTIONS.
 # Only the libraries that turn IR into PTX; zlib and zstd because LLVM's support library refers to them (never called here).
 set(TLX_LLVM_CONFIG "" CACHE FILEPATH "llvm-config of LLVM 22 (found by itself when empty)")
 if(TLX_LLVM_CONFIG)
@@ -19,22 +19,19 @@ execute_process(COMMAND ${tlx_llvm_config} --link-static --libfiles nvptxcodegen
   OUTPUT_VARIABLE tlx_llvm_libs OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 separate_arguments(tlx_llvm_libs)
 
-if(NOT TARGET tlx_llvm)
-  add_library(tlx_llvm INTERFACE)
-  add_library(tlx::llvm ALIAS tlx_llvm)
-  target_include_directories(tlx_llvm SYSTEM INTERFACE ${tlx_llvm_include})
-  target_link_libraries(tlx_llvm INTERFACE ${tlx_llvm_libs})
-  foreach(name z zstd)
-    find_library(tlx_lib_${name} NAMES lib${name}.a ${name})
-    if(tlx_lib_${name})
-      target_link_libraries(tlx_llvm INTERFACE ${tlx_lib_${name}})
-    endif()
-  endforeach()
-  # LLVM's symbols stay inside: a host process may have an LLVM of its own.
-  target_link_options(tlx_llvm INTERFACE -Wl,--gc-sections -Wl,--exclude-libs,ALL)
-  target_link_libraries(tlx_llvm INTERFACE dl pthread m)
-  find_program(tlx_lld NAMES ld.lld)
-  if(tlx_lld AND NOT CMAKE_CXX_FLAGS MATCHES "-fuse-ld")
-    target_link_options(tlx_llvm INTERFACE -fuse-ld=lld)  # a third of the link time of ld
+# Plain paths rather than a target, so that an installed tlx_codegen can name them.
+set(TLX_LLVM_INCLUDE ${tlx_llvm_include})
+set(TLX_LLVM_LIBRARIES ${tlx_llvm_libs})
+foreach(name z zstd)
+  find_library(tlx_lib_${name} NAMES lib${name}.a ${name})
+  if(tlx_lib_${name})
+    list(APPEND TLX_LLVM_LIBRARIES ${tlx_lib_${name}})
   endif()
+endforeach()
+list(APPEND TLX_LLVM_LIBRARIES dl pthread m)
+# LLVM's symbols stay inside: a host process may have an LLVM of its own. ld.lld needs a third of the time of ld.
+set(TLX_LLVM_LINK_OPTIONS -Wl,--gc-sections -Wl,--exclude-libs,ALL)
+find_program(tlx_lld NAMES ld.lld)
+if(tlx_lld AND NOT CMAKE_CXX_FLAGS MATCHES "-fuse-ld" AND NOT CMAKE_EXE_LINKER_FLAGS MATCHES "-fuse-ld")
+  list(APPEND TLX_LLVM_LINK_OPTIONS $<BUILD_INTERFACE:-fuse-ld=lld>)
 endif()

@@ -1,5 +1,5 @@
 # tlx_explain_table(TARGET): makes explain_table.inc from docs/errors.d when the target is built, and puts its folder on the include path.
-# Rows: {"id", "layer", "meaning", "fix"}, sorted by id.
+# Rows: {"id", "layer", "meaning", "fix"}, sorted by id, then layer (two layers may raise the same id).
 function(tlx_explain_table target)
   find_package(Python3 REQUIRED COMPONENTS Interpreter)
   set(folder "${PROJECT_BINARY_DIR}/generated")

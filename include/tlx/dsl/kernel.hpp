@@ -15,16 +15,24 @@ constexpr warp_count operator""_warp(unsigned long long n) { return {static_cast
 constexpr warp_count operator""_warps(unsigned long long n) { return {static_cast<int>(n)}; }
 }  // namespace literals
 
+/// Registers a thread of the role may use; 0: the compiler divides them.
+struct registers { int value = 0; };
+
 template <class Body>
 struct role_of {
   std::string name;
   int warps;
   Body body;
   location where;
+  int registers = 0;
 };
 /// A part of the kernel that runs beside the others on warps of its own. `body(box)` is recorded once and runs for every tile of the list.
 template <class Body>
 role_of<Body> role(std::string name, warp_count warps, Body body, location where = location::here()) { return {std::move(name), warps.value, std::move(body), where}; }
+template <class Body>
+role_of<Body> role(std::string name, warp_count warps, registers budget, Body body, location where = location::here()) {
+  return {std::move(name), warps.value, std::move(body), where, budget.value};
+}
 
 /// A name and the place where it was given.
 struct named {
@@ -78,6 +86,7 @@ class block {
   void roles(const persistent_list<List>& tiles, const role_of<Bodies>&... all) const {
     dsl::each_role(std::tuple<const role_of<Bodies>&...>(all...), [&](const auto& r) {
       ir::op& made = home_->at(r.where).make(ir::opcode::role, {}, {}, {{"name", r.name}, {"warps", std::int64_t{r.warps}}});
+      if (r.registers) made.set("registers", std::int64_t{r.registers});
       home_->within(ir::builder::add_region(made), [&] {
         const index first = cta_id(r.where);
         const index step(*home_, home_->at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}}));

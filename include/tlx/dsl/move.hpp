@@ -53,6 +53,26 @@ tile_of<T, Rows, Cols> fetch(const box_of<T, Rank>& from, location where = locat
                  .result()};
 }
 
+/// A shared tile into registers.
+template <class T, int R, int C>
+tile_of<T, R, C> read(const operand_of<shared_spec<T, R, C>>& from, location where = location::here()) {
+  dsl::context& c = *from.home;
+  ir::value v = c.use(from.value, from.home);
+  return {c, c.at(where).make(ir::opcode::tile_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
+}
+template <class T, int R, int C>
+tile_of<T, R, C> read(const slot_of<shared_spec<T, R, C>>& from, location where = location::here()) { return read(from.template part<0>(), where); }
+
+/// Registers into an open slot of a ring: the role's threads fill it.
+template <class T, int R, int C>
+void write(const operand_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what, location where = location::here()) {
+  dsl::context& c = *to.home;
+  ir::value v = c.use(what.raw(), &what.home()), place = c.use(to.value, to.home);
+  c.at(where).make(ir::opcode::tile_write, {v, place});
+}
+template <class T, int R, int C>
+void write(const slot_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what, location where = location::here()) { write(to.template part<0>(), what, where); }
+
 /// One element of a view; the coordinate must be inside.
 template <class T, int Rank>
 scalar<T> element(const box_of<T, Rank>& from, location where = location::here()) {

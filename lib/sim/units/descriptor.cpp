@@ -87,6 +87,11 @@ void decode_piece(number element, int count, const std::byte* p, float* out) {
     case number::tf32: case number::f32:
       for (int i = 0; i < 4; ++i) out[i] = std::bit_cast<float>(load<std::uint32_t>(p + 4 * i) & (element == number::tf32 ? 0xFFFFE000U : ~0U));
       return;
+    case number::e4m3: case number::e5m2: {
+      const float* table = widen_table(element);
+      for (int i = 0; i < 16; ++i) out[i] = table[std::to_integer<std::size_t>(p[i])];
+      return;
+    }
     default: decode_codes(p, bits_of(element), count, widen_table(element), out);
   }
 }

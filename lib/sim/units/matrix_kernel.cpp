@@ -10,6 +10,7 @@ typedef float float8 __attribute__((vector_size(32)));
 /// For loads: unaligned. A copy into a vector would be made in 16-byte steps, and reading it back whole stalls.
 typedef float loose8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef std::int32_t int8 __attribute__((vector_size(32)));
+typedef std::uint32_t word8 __attribute__((vector_size(32)));
 typedef std::int32_t int4 __attribute__((vector_size(16)));
 typedef double double4 __attribute__((vector_size(32)));
 typedef std::int64_t long4 __attribute__((vector_size(32)));

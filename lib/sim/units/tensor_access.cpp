@@ -85,6 +85,16 @@ complaint tmem_load(const tensor_memory& t, const tmem_access& a, std::uint32_t*
   const int count = tmem_registers(a.shape, a.repeat);
   const std::uint32_t* words = t.words();
   const bool look = t.any_poison();
+  if (a.shape == tmem_shape::s32x32b && !a.packed) {  // the common shape: lane by lane
+    if (poison != nullptr) std::fill(poison, poison + count, 0U);
+    for (int lane = 0; lane < 32; ++lane) {
+      const int first = (tmem_lane(a.address) + lane) * tmem_columns + tmem_column(a.address);
+      for (int r = 0; r < count; ++r) registers[r * 32 + lane] = words[first + r];
+      if (!look || poison == nullptr) continue;
+      for (int r = 0; r < count; ++r) poison[r] |= static_cast<std::uint32_t>(t.poisoned(first + r)) << lane;
+    }
+    return {};
+  }
   for (int r = 0; r < count; ++r) {
     std::uint32_t bad = 0;
     for (int lane = 0; lane < 32; ++lane) {
@@ -108,6 +118,16 @@ complaint tmem_store(tensor_memory& t, const tmem_access& a, const std::uint32_t
   if (complaint c = check(a)) return c;
   const int count = tmem_registers(a.shape, a.repeat);
   std::uint32_t* words = t.words();
+  if (a.shape == tmem_shape::s32x32b && !a.packed) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const int first = (tmem_lane(a.address) + lane) * tmem_columns + tmem_column(a.address);
+      for (int r = 0; r < count; ++r) {
+        words[first + r] = registers[r * 32 + lane];
+        t.set_poison(first + r, false);
+      }
+    }
+    return {};
+  }
   for (int r = 0; r < count; ++r)
     for (int lane = 0; lane < 32; ++lane) {
       const std::uint32_t w = word_at(a, lane, r, 0), value = registers[r * 32 + lane];

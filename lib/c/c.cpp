@@ -1,0 +1,239 @@
+// The C interface over device::machine. Each call is one lambda inside `guarded`, which turns exceptions into a status and a text.
+#include "tlx/c.h"
+
+#include <charconv>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tlx/device/binder.hpp"
+#include "tlx/runtime/gpu.hpp"
+#ifdef TLX_C_WITH_SIMULATOR
+#include "tlx/sim/machine.hpp"
+#endif
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+#include "tlx/version.hpp"
+
+struct tlx_machine {
+  std::shared_ptr<tlx::device::machine> what;
+};
+
+struct tlx_kernel {
+  std::shared_ptr<tlx::device::machine> machine;
+  tlx::device::kernel description;
+  std::shared_ptr<tlx::device::module> code;
+  std::mutex guard;  // for what follows
+  tlx::device::binder bind;
+  std::vector<tlx::device::value> arguments;
+
+  tlx_kernel(std::shared_ptr<tlx::device::machine> on, tlx::device::kernel k, std::shared_ptr<tlx::device::module> loaded)
+      : machine(std::move(on)), description(std::move(k)), code(std::move(loaded)), bind(description, machine->about()) {}
+};
+
+namespace {
+
+using namespace tlx;
+
+struct failure {
+  std::string text, id;
+};
+failure& last_failure() {
+  static thread_local failure last;
+  return last;
+}
+
+tlx_status fail(tlx_status status, const char* text, const char* id) {
+  try {
+    last_failure().text = text;
+    last_failure().id = id;
+  } catch (...) {  // no memory even for the message: the status has to do
+    last_failure().text.clear();
+    last_failure().id.clear();
+  }
+  return status;
+}
+
+template <class Call>
+tlx_status guarded(Call&& call) noexcept {
+  try {
+    call();
+    return TLX_OK;
+  } catch (const user_error& e) {
+    return fail(TLX_USER_ERROR, e.what(), e.id().c_str());
+  } catch (const device_error& e) {
+    return fail(TLX_DEVICE_ERROR, e.what(), e.id().c_str());
+  } catch (const sim_error& e) {
+    return fail(TLX_SIM_ERROR, e.what(), e.id().c_str());
+  } catch (const error& e) {
+    return fail(TLX_INTERNAL_ERROR, e.what(), e.id().c_str());
+  } catch (const std::bad_alloc&) {
+    return fail(TLX_INTERNAL_ERROR, "tlx internal error [host-memory]: no memory left in the process", "host-memory");
+  } catch (const std::exception& e) {
+    return fail(TLX_INTERNAL_ERROR, e.what(), "unexpected");
+  } catch (...) {
+    return fail(TLX_INTERNAL_ERROR, "tlx internal error [unexpected]: an exception that is no std::exception", "unexpected");
+  }
+}
+
+void need(const void* pointer, const char* name) {
+  if (pointer) return;
+  raise(user_error({.id = "null-argument", .what = cat("the argument \"", name, "\" is NULL"), .because = "only tlx_close and tlx_release take NULL", .fix = {"check the status of the call that should have made it"}}));
+}
+
+std::unique_ptr<device::machine> open_by_name(const std::string& name) {
+  if (name.rfind("gpu:", 0) == 0) {
+    int ordinal = -1;
+    const auto [end, bad] = std::from_chars(name.data() + 4, name.data() + name.size(), ordinal);
+    if (bad == std::errc() && end == name.data() + name.size()) return runtime::open(ordinal);
+  }
+#ifdef TLX_C_WITH_SIMULATOR
+  if (name.rfind("sim:", 0) == 0) return sim::open(name.substr(4));
+#endif
+  raise(user_error({.id = "machine-unknown",
+                    .what = "there is no machine \"" + name + "\"",
+                    .because = "machines are gpu:N, and sim:TARGET where the simulator is built in",
+                    .fix = {"use gpu:0 or sim:sm_90a"}}));
+}
+
+device::value& convert(const tlx_value& from, device::value& into) {
+  if (from.scalar) {
+    const auto* bytes = static_cast<const std::byte*>(from.scalar);
+    into.bytes.assign(bytes, bytes + from.scalar_bytes);
+    into.extents.clear();
+    into.strides.clear();
+    return into;
+  }
+  into.bytes.clear();
+  into.base = from.address;
+  const auto rank = static_cast<size_t>(from.rank < 0 ? 0 : from.rank);
+  if (rank > 0) need(from.extents, "extents");
+  into.extents.assign(from.extents, from.extents + rank);
+  if (from.strides) {
+    into.strides.assign(from.strides, from.strides + rank);
+  } else {
+    into.strides.clear();
+  }
+  return into;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* tlx_version(void) {
+  static const std::string text(version_string);
+  return text.c_str();
+}
+const char* tlx_last_error(void) { return last_failure().text.c_str(); }
+const char* tlx_last_error_id(void) { return last_failure().id.c_str(); }
+
+tlx_status tlx_open(const char* name, tlx_machine** out) {
+  return guarded([&] {
+    need(out, "out");
+    *out = nullptr;
+    need(name, "name");
+    *out = new tlx_machine{open_by_name(name)};
+  });
+}
+
+void tlx_close(tlx_machine* machine) { delete machine; }
+
+tlx_status tlx_describe(const tlx_machine* machine, tlx_machine_info* out) {
+  return guarded([&] {
+    need(machine, "machine");
+    need(out, "out");
+    const device::properties& p = machine->what->about();
+    *out = {p.name.c_str(), p.target.c_str(), p.processor_count, p.shared_bytes_per_block, p.memory_bytes};
+  });
+}
+
+tlx_status tlx_allocate(tlx_machine* machine, size_t bytes, uint64_t* out) {
+  return guarded([&] {
+    need(machine, "machine");
+    need(out, "out");
+    *out = machine->what->allocate(bytes);
+  });
+}
+
+tlx_status tlx_free(tlx_machine* machine, uint64_t address) {
+  return guarded([&] {
+    need(machine, "machine");
+    machine->what->release(address);
+  });
+}
+
+tlx_status tlx_write(tlx_machine* machine, uint64_t to, const void* from, size_t bytes) {
+  return guarded([&] {
+    need(machine, "machine");
+    if (bytes > 0) need(from, "from");
+    machine->what->write(to, from, bytes);
+  });
+}
+
+tlx_status tlx_read(tlx_machine* machine, void* to, uint64_t from, size_t bytes) {
+  return guarded([&] {
+    need(machine, "machine");
+    if (bytes > 0) need(to, "to");
+    machine->what->read(to, from, bytes);
+  });
+}
+
+tlx_status tlx_wait(tlx_machine* machine) {
+  return guarded([&] {
+    need(machine, "machine");
+    machine->what->wait();
+  });
+}
+
+tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_bytes, const void* code, size_t code_bytes, tlx_kernel** out) {
+  return guarded([&] {
+    need(out, "out");
+    *out = nullptr;
+    need(machine, "machine");
+    need(manifest, "manifest");
+    need(code, "code");
+    device::kernel k = device::from_manifest(std::string(manifest, manifest_bytes));
+    std::string bytes(static_cast<const char*>(code), code_bytes);
+    device::image image;
+    (bytes.compare(0, 4, "\x7f" "ELF") == 0 ? image.cubin : image.ptx) = std::move(bytes);
+    if (!device::target_runs_on(k.target, machine->what->about().target)) device::binder(k, machine->what->about());  // raises, before the driver does
+    std::shared_ptr<device::module> loaded = machine->what->load(image);
+    *out = new tlx_kernel(machine->what, std::move(k), std::move(loaded));
+  });
+}
+
+void tlx_release(tlx_kernel* kernel) { delete kernel; }
+
+const char* tlx_kernel_name(const tlx_kernel* kernel) { return kernel ? kernel->description.name.c_str() : ""; }
+size_t tlx_parameter_count(const tlx_kernel* kernel) { return kernel ? kernel->description.parameters.size() : 0; }
+
+tlx_status tlx_parameter(const tlx_kernel* kernel, size_t index, tlx_parameter_info* out) {
+  return guarded([&] {
+    need(kernel, "kernel");
+    need(out, "out");
+    const auto& all = kernel->description.parameters;
+    if (index >= all.size()) {
+      raise(user_error({.id = "parameter-index",
+                        .what = cat("kernel \"", kernel->description.name, "\" has ", all.size(), " parameters, not ", index, " + 1"),
+                        .because = "parameters are numbered from 0",
+                        .fix = {"ask tlx_parameter_count first"}}));
+    }
+    const device::parameter& p = all[index];
+    *out = {p.name.c_str(), p.element.c_str(), p.element_bits, p.what == device::parameter::kind::view ? 1 : 0, p.rank};
+  });
+}
+
+tlx_status tlx_launch(tlx_kernel* kernel, const tlx_value* arguments, size_t count, uint64_t stream) {
+  return guarded([&] {
+    need(kernel, "kernel");
+    if (count > 0) need(arguments, "arguments");
+    std::lock_guard lock(kernel->guard);
+    kernel->arguments.resize(count);
+    for (size_t i = 0; i < count; ++i) convert(arguments[i], kernel->arguments[i]);
+    const device::launch& how = kernel->bind(kernel->arguments, stream);
+    kernel->machine->run(*kernel->code, kernel->description.entry, how);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,75 @@
+#include "tlx/jit/stored.hpp"
+
+#include <filesystem>
+
+#include "tlx/codegen/to_ptx.hpp"
+#include "tlx/ir/text.hpp"
+#include "tlx/jit/assemble.hpp"
+#include "tlx/jit/cache.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+#include "tlx/version.hpp"
+
+namespace tlx::jit {
+
+namespace {
+
+disk_cache& the_cache() {
+  static disk_cache cache(cache_options_from_environment());
+  return cache;
+}
+
+// The assembler by file, size and time: asking it for its version would start a process on every look-up.
+std::string assembler_identity() {
+  const std::string path = assembler_path();
+  std::error_code none;
+  return cat(path, " ", std::filesystem::file_size(path, none), " ", std::filesystem::last_write_time(path, none).time_since_epoch().count());
+}
+
+std::string pack(const device::kernel& k) {
+  std::string out;
+  for (const std::string& part : {device::to_manifest(k), k.code.ptx, k.code.cubin}) out += cat(part.size(), "\n") + part;
+  return out;
+}
+
+device::kernel unpack(const std::string& bytes) {
+  size_t at = 0;
+  auto next = [&] {
+    const size_t end = bytes.find('\n', at);
+    const size_t length = std::stoul(bytes.substr(at, end - at));
+    std::string part = bytes.substr(end + 1, length);
+    at = end + 1 + length;
+    return part;
+  };
+  device::kernel k = device::from_manifest(next());
+  k.code.ptx = next();
+  k.code.cubin = next();
+  return k;
+}
+
+}  // namespace
+
+std::string stored_key(const ir::kernel& traced, const compile_options& how) {
+  if (!the_cache().enabled()) return {};
+  cache_key key;
+  key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0");
+  key.add("tlx", version_string).add("llvm", codegen::llvm_version()).add("assembler", how.assemble ? assembler_identity() : "none");
+  return key.hex();
+}
+
+std::optional<device::kernel> find_stored(const std::string& key) {
+  if (key.empty()) return std::nullopt;
+  const std::optional<std::string> bytes = the_cache().find(key);
+  if (!bytes) return std::nullopt;
+  try {
+    return unpack(*bytes);
+  } catch (const std::exception&) {  // an entry of another layout: made again
+    return std::nullopt;
+  }
+}
+
+void store(const std::string& key, const device::kernel& made) {
+  if (!key.empty()) the_cache().store(key, pack(made));
+}
+
+}  // namespace tlx::jit
