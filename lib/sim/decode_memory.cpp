@@ -93,7 +93,7 @@ bool decode_memory(decoder& d) {
   instruction& o = d.out;
   if (n == "ld" || n == "ldu") { load_store(d, true); return true; }
   if (n == "st") {
-    if (d.take("async")) return false;
+    for (const std::string_view w : d.words) if (w == "async") return false;
     if (d.take("bulk")) {
       d.skip_memory_order();
       const decoder::address a = d.memory(d.operand(0), d.take_space(space::generic));

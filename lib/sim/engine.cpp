@@ -262,7 +262,8 @@ void engine::run_warp(warp& w, unsigned budget) {
 step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
   const lanes stay = c.who & ~taken;
   if (!stay) { c.pc = i.target; return step::moved; }
-  const std::uint32_t fall = c.pc + 1, meet = i.join;
+  // Lanes that do not take a table branch have not been served yet: they run it again.
+  const std::uint32_t fall = i.run == op_branch_table ? c.pc : c.pc + 1, meet = i.join;
   if (meet == c.join) {
     if (meet != no_pc && i.target == meet) { c.who = stay; c.pc = fall; return step::moved; }
     if (meet != no_pc && fall == meet) { c.who = taken; c.pc = i.target; return step::moved; }
@@ -407,11 +408,7 @@ step op_branch_table(engine& e, warp& w, context& c, const instruction& i, lanes
   instruction one = i;
   one.target = table[first];
   if (same == c.who) { c.pc = one.target; return step::moved; }
-  const lanes stay = c.who & ~same;
-  const std::uint32_t here = c.pc;
-  const step s = e.diverge(w, c, one, same);
-  if (active & stay) for (context& k : w.contexts) if (k.at == context::state::runnable && k.who == stay && k.pc == here + 1) { k.pc = here; break; }
-  return s;
+  return e.diverge(w, c, one, same);
 }
 
 step op_exit(engine& e, warp& w, context& c, const instruction&, lanes active) {
@@ -435,6 +432,7 @@ step op_call(engine& e, warp& w, context& c, const instruction& i, lanes active)
     instruction split = i;
     split.join = c.pc + 1;
     split.target = c.pc;
+    split.run = op_branch;
     const std::uint32_t here = c.pc;
     const step s = e.diverge(w, c, split, active);
     for (context& k : w.contexts)

@@ -222,6 +222,68 @@ void engine::no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes) {
 
 void engine::observe_operation(warp&, std::uint64_t) {}
 
+namespace {
+constexpr std::uint32_t not_waited = 0xFFFFFFFFU;
+std::size_t tensor_index(int group, int column) { return static_cast<std::size_t>(group * tmem_columns + column); }
+}  // namespace
+
+void engine::tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i) {
+  if (w.now.empty()) return;
+  const std::uint32_t n = c.home->warp_count;
+  if (c.tensor_stores.empty()) { c.tensor_stores.assign(8 * tmem_columns, {}); c.tensor_loads.assign(std::size_t{8} * tmem_columns * n, 0); }
+  for (int g = at.group_first; g < at.group_first + at.group_count; ++g)
+    for (int column = at.first; column < at.first + at.count; ++column) {
+      cta::tensor_store& s = c.tensor_stores[tensor_index(g, column)];
+      std::uint32_t* const loads = c.tensor_loads.data() + tensor_index(g, column) * n;
+      if (s.clock && s.agent != w.agent && (s.clock == not_waited || s.clock > w.now.seen[s.agent]))
+        fault("race", cat("tensor memory column ", column, " is ", store ? "written" : "read", " by ", agent_name(c, w.agent), " but its tcgen05.st by ", agent_name(c, s.agent), " (ptx line ", s.line, ") is not ordered before"), &w, i);
+      if (!store && s.clock == not_waited) fault("race", cat("tensor memory column ", column, " is read before tcgen05.wait::st of the store at ptx line ", s.line), &w, i);
+      if (store) {
+        for (std::uint32_t k = 0; k < n; ++k) {
+          if (loads[k] == not_waited && k == w.agent) fault("race", cat("tensor memory column ", column, " is overwritten before tcgen05.wait::ld of an earlier load"), &w, i);
+          if (k != w.agent && loads[k] > w.now.seen[k]) fault("race", cat("tensor memory column ", column, " is overwritten by ", agent_name(c, w.agent), " but a tcgen05.ld by ", agent_name(c, k), " is not ordered before"), &w, i);
+        }
+        s = {not_waited, static_cast<std::uint16_t>(w.agent), i->line};
+      } else loads[w.agent] = not_waited;
+    }
+  (store ? w.tensor_stores_open : w.tensor_loads_open).push_back(at);
+}
+
+void engine::tensor_wait(warp& w, bool store) {
+  cta& c = *w.home;
+  if (w.now.empty() || c.tensor_stores.empty()) return;
+  const std::uint32_t n = c.home->warp_count;
+  auto& open_spans = store ? w.tensor_stores_open : w.tensor_loads_open;
+  for (const warp::tensor_span& at : open_spans)
+    for (int g = at.group_first; g < at.group_first + at.group_count; ++g)
+      for (int column = at.first; column < at.first + at.count; ++column) {
+        if (store) { cta::tensor_store& s = c.tensor_stores[tensor_index(g, column)]; if (s.agent == w.agent && s.clock == not_waited) s.clock = w.now.seen[w.agent]; }
+        else { std::uint32_t& l = c.tensor_loads[tensor_index(g, column) * n + w.agent]; if (l == not_waited) l = w.now.seen[w.agent]; }
+      }
+  open_spans.clear();
+}
+
+void engine::tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i) {
+  if (w.now.empty() || c.tensor_stores.empty()) return;
+  const std::uint32_t n = c.home->warp_count;
+  for (int g = 0; g < 8; ++g) {
+    if (!(groups >> g & 1U)) continue;
+    for (int column = first; column < first + count; ++column) {
+      cta::tensor_store& s = c.tensor_stores[tensor_index(g, column)];
+      std::uint32_t* const loads = c.tensor_loads.data() + tensor_index(g, column) * n;
+      if (s.clock == not_waited) fault("race", cat("tensor memory column ", column, " is used by an asynchronous operation before tcgen05.wait::st of the store at ptx line ", s.line), &w, i);
+      if (s.clock > w.now.seen[s.agent]) fault("race", cat("tensor memory column ", column, " is used by an asynchronous operation of ", agent_name(c, w.agent), " but its tcgen05.st by ", agent_name(c, s.agent), " (ptx line ", s.line, ") is not ordered before"), &w, i);
+      if (!writes) continue;
+      for (std::uint32_t k = 0; k < n; ++k) {
+        if (loads[k] == not_waited) fault("race", cat("tensor memory column ", column, " is overwritten by an asynchronous operation before tcgen05.wait::ld of a load by ", agent_name(c, k)), &w, i);
+        if (loads[k] > w.now.seen[k]) fault("race", cat("tensor memory column ", column, " is overwritten by an asynchronous operation of ", agent_name(c, w.agent), " but a tcgen05.ld by ", agent_name(c, k), " is not ordered before"), &w, i);
+        loads[k] = 0;
+      }
+      s.clock = 0;
+    }
+  }
+}
+
 void engine::commit_issued(warp& w, std::uint64_t id) {
   if (w.now.empty()) return;
   commits[id] = w.now;

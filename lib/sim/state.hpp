@@ -85,7 +85,7 @@ struct context {
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.
-struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id; };
+struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; };
 struct bulk_group { std::vector<std::uint64_t> operations; };
 /// Per-thread bookkeeping of bulk-group and cp.async completion.
 struct thread_async {
@@ -110,6 +110,9 @@ struct warp {
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
   std::size_t wgmma_open = 0;                   // issued, not committed
+  std::uint64_t wgmma_sequence = 0;
+  struct tensor_span { int group_first, group_count, first, count; };
+  std::vector<tensor_span> tensor_loads_open, tensor_stores_open;  // not waited for yet
   std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending wgmmas (1 may not be touched, 2 may not be written)
   std::vector<std::uint8_t> unfenced;           // by slot / 128: touched since the last wgmma.fence
   std::array<std::unique_ptr<thread_async>, 32> async;
@@ -149,6 +152,12 @@ struct cta {
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
   struct tensor_writer { int first, count; std::uint64_t operation; };
   std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
+  // Order of tcgen05.ld and st, by group of 16 lanes and column: the last store, and each warp's last load. all ones: not waited for yet.
+  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int line = 0; };
+  std::vector<tensor_store> tensor_stores;
+  std::vector<std::uint32_t> tensor_loads;
+  struct wgmma_operands { std::uint64_t a_descriptor = 0, b_descriptor = 0; const instruction* what = nullptr; std::vector<float> a, b; int uses = 0; };
+  std::map<std::uint64_t, wgmma_operands> wgmma_shared;  // (warpgroup, sequence number) -> operands, gathered once for its four warps
 };
 
 struct cluster {
@@ -266,6 +275,10 @@ class engine {
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
   void observe_operation(warp& w, std::uint64_t id);
   void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
+  void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
+  void tensor_wait(warp& w, bool store);
+  /// An MMA or copy issued by `w` reads or writes the columns in the lane groups of the mask.
+  void tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i);
   void commit_issued(warp& w, std::uint64_t id);
   void commit_landed(cta& c, std::uint32_t offset, std::uint64_t id);
 
