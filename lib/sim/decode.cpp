@@ -72,8 +72,13 @@ void decoder::skip_cache_words() {
     if (w.starts_with("L1::") || w.starts_with("L2::") || w == "ca" || w == "cg" || w == "cs" || w == "lu" || w == "cv" || w == "wb" || w == "wt") used[k] = true;
   }
 }
-void decoder::skip_memory_order() {
-  while (take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys", "mmio"}) >= 0) { }
+bool decoder::skip_memory_order() {
+  bool strong = false;
+  for (;;) {
+    const int k = take_one({"weak", "cta", "cluster", "gpu", "sys", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"});
+    if (k < 0) return strong;
+    strong = strong || k >= 5;
+  }
 }
 
 // ---- slots

@@ -48,7 +48,7 @@ struct decoder {
   [[noreturn]] void refuse(const std::string& what) const;
   [[noreturn]] void bad(const std::string& what) const;
   void skip_cache_words();                  // .L1::..., .L2::..., .nc is not one of them
-  void skip_memory_order();                 // .weak .volatile .relaxed .acquire .release .acq_rel .sc and scopes
+  bool skip_memory_order();                 // .weak .volatile .relaxed .acquire .release .acq_rel .sc and scopes; true when the access is strong
 
   // ---- operands
   std::size_t count() const { return raw->operands.size(); }

@@ -146,8 +146,19 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   const bool integers = is_integer(x.a);
   shared_descriptor descriptor;
   const std::size_t a_count = static_cast<std::size_t>(x.shape.m * k), b_count = static_cast<std::size_t>(n * k);
-  if (integers) { e.integer_a.resize(a_count); e.integer_b.resize(b_count); } else { e.float_a.resize(a_count); e.float_b.resize(b_count); }
+  if (integers) { e.integer_a.resize(a_count); e.integer_b.resize(b_count); }
+  // The four warps of the group name the same operands: the first to land gathers them for all.
+  const std::uint64_t key = std::uint64_t{w.index / 4} << 48 | p.sequence;
+  cta::wgmma_operands& operands = w.home->wgmma_shared[key];
+  const bool first_to_land = operands.uses == 0;
+  if (!first_to_land && (operands.what != p.what || operands.a_descriptor != p.a_descriptor || operands.b_descriptor != p.b_descriptor))
+    e.fault("descriptor_misuse", "the four warps of a warpgroup execute different wgmmas, or with different descriptors", &w, p.what);
+  if (first_to_land) { operands.what = p.what; operands.a_descriptor = p.a_descriptor; operands.b_descriptor = p.b_descriptor; }
+  ++operands.uses;
+  const float* float_a = e.float_a.data();
   if (x.a_in_registers) {
+    e.float_a.resize(a_count);
+    float_a = e.float_a.data();
     const int bits = bits_of(x.a), per = 32 / bits, count = 4 * per;
     for (int l = 0; l < 32; ++l)
       for (int j = 0; j < count; ++j) {
@@ -158,11 +169,18 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
         if (integers) e.integer_a[at] = static_cast<std::int16_t>(widen(x.a, v)); else e.float_a[at] = widen(x.a, v);
       }
   } else {
-    e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
-    e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, e.float_a.data()), &w, p.what);
+    if (integers || first_to_land) {
+      operands.a.resize(integers ? 0 : a_count);
+      e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
+      e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, operands.a.data()), &w, p.what);
+    }
+    float_a = operands.a.data();
   }
-  e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
-  e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, e.float_b.data()), &w, p.what);
+  if (integers || first_to_land) {
+    operands.b.resize(integers ? 0 : b_count);
+    e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
+    e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, operands.b.data()), &w, p.what);
+  }
   const std::size_t first_row = static_cast<std::size_t>(quarter * 16 * k);
   const int per = x.d == number::f16 ? 2 : 1, elements = n / 2;
   const auto row_of = [](int l, int d) { return l / 4 + 8 * ((d >> 1) & 1); };
@@ -181,7 +199,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   if (integers) multiply_integers(16, n, k, e.integer_a.data() + first_row, e.integer_b.data(), e.integer_d.data(), n, p.use_d, x.saturate, e.scratch);
   else {
     mma_operands o;
-    o.m = 16; o.n = n; o.k = k; o.a = e.float_a.data() + first_row; o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b; o.negate_a = x.negate_a; o.negate_b = x.negate_b;
+    o.m = 16; o.n = n; o.k = k; o.a = float_a + first_row; o.b = operands.b.data(); o.a_format = x.a; o.b_format = x.b; o.negate_a = x.negate_a; o.negate_b = x.negate_b;
     const mma_model& model = model_of(e.on, matrix_unit::wgmma, x.a);
     if (per == 2) multiply_f16(model, o, e.float_d.data(), n, p.use_d, e.scratch); else multiply(model, o, e.float_d.data(), n, p.use_d, e.scratch);
   }
@@ -195,6 +213,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
     }
   }
   e.end_reads(*w.home, p.id);
+  if (operands.uses == 4) w.home->wgmma_shared.erase(key);
 }
 
 }  // namespace
@@ -229,7 +248,7 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
   const wgmma_detail& x = e.code.detail<wgmma_detail>(i);
   if (w.index / 4 * 4 + 4 > w.home->warps.size()) e.fault("barrier_misuse", "wgmma needs four warps of one warpgroup", &w, &i);
   const lanes p = *w.slot<lanes>(x.scale_d) ^ (x.scale_d_inverted ? all_lanes : 0U);
-  pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++};
+  pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++, w.wgmma_sequence++};
   std::vector<std::uint32_t> addresses;
   std::vector<byte_range> ranges;
   const auto operand = [&](std::uint32_t slot, const operand_form& form, bool own_rows) {

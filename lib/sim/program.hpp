@@ -113,6 +113,7 @@ struct program {
   std::vector<std::shared_ptr<void>> details;
   std::vector<std::vector<std::uint32_t>> branch_tables;
   bool uses_tensor_memory = false;
+  std::uint32_t smallest_shared_access = 4;  // bytes, at most 4: the grain of the race detector
 
   template <class T> const T& detail(const instruction& i) const { return *static_cast<const T*>(details[i.detail].get()); }
 };

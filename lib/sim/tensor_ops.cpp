@@ -86,6 +86,8 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
+  // By the ISA this is a generic write, but Triton lets TMA overwrite the word without a fence and the chip does not mind.
+  e.no_fence_needed(home, static_cast<std::uint32_t>(at[0] - home.shared.data()), 4);
   return step::next;
 }
 
@@ -105,6 +107,8 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
   const column_span span = tmem_columns_of(a);
   check_columns(e, home, span.first, span.count, &w, &i);
   check_not_pending(e, home, span.first, span.count, &w, &i, x.store ? "written" : "read");
+  const int lane = tmem_lane(a.address), quarter = static_cast<int>(w.index % 4);
+  e.tensor_access(w, home, {quarter * 2 + (x.shape == tmem_shape::s32x32b ? 0 : (lane >> 4) & 1), x.shape == tmem_shape::s32x32b ? 2 : 1, span.first, span.count}, x.store, &i);
   const std::size_t n = x.registers.size();
   std::uint32_t values[128 * 32];
   if (x.store) {
@@ -119,6 +123,12 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
     if (x.registers[r] != no_slot) std::memcpy(w.slot<std::uint32_t>(x.registers[r]), values + 32 * r, 128);
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
+  return step::next;
+}
+
+step op_tmem_wait(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  e.tensor_wait(w, i.sub == 1);
   return step::next;
 }
 
@@ -312,7 +322,10 @@ step op_tmem_mma(engine& e, warp& w, context&, const instruction& i, lanes activ
     if (x.issue.a_in_tensor_memory) {
       k->a_address = static_cast<std::uint32_t>(value_of(w, x.a, l));
       const int bits = af.padded ? 8 : bits_of(q.a), columns = (q.k * bits + 31) / 32;
-      for (cta* c : k->group) check_columns(e, *c, tmem_column(k->a_address), columns, &w, &i);
+      for (cta* c : k->group) {
+        check_columns(e, *c, tmem_column(k->a_address), columns, &w, &i);
+        e.tensor_async(w, *c, tmem_column(k->a_address), columns, 0xFFU, false, &i);
+      }
     } else {
       e.check(decode_tcgen05_descriptor(w.slot<std::uint64_t>(x.a_descriptor)[l], k->a), &w, &i, who);
       e.check(check_operand(q, k->a, false, x.issue), &w, &i, who);
@@ -324,12 +337,16 @@ step op_tmem_mma(engine& e, warp& w, context&, const instruction& i, lanes activ
       k->scale_a = static_cast<std::uint32_t>(value_of(w, x.scale_a, l));
       k->scale_b = static_cast<std::uint32_t>(value_of(w, x.scale_b, l));
       for (cta* c : k->group) {
+        e.tensor_async(w, *c, tmem_column(k->scale_a), (af.rows + 31) / 32, 0xFFU, false, &i);
         check_columns(e, *c, tmem_column(k->scale_a), (af.rows + 31) / 32, &w, &i);
         check_columns(e, *c, tmem_column(k->scale_b), (q.n / (x.issue.cta_group == 2 && q.m == 128 ? 2 : 1) + 31) / 32, &w, &i);
       }
     }
+    // M = 64 leaves every other group of 16 lanes to somebody else.
+    const unsigned d_groups = k->layout == tmem_layout::f ? (tmem_lane(k->d_address) & 16 ? 0xAAU : 0x55U) : 0xFFU;
     for (cta* c : k->group) {
       check_columns(e, *c, d_first, d_columns, &w, &i);
+      e.tensor_async(w, *c, d_first, d_columns, d_groups, true, &i);
       c->tensor_writes.push_back({d_first, d_columns, id});
     }
     async_operation o;
@@ -366,6 +383,7 @@ step op_tmem_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
     }
     for (cta* c : group) {
       check_columns(e, *c, tmem_column(address), columns, &w, &i);
+      e.tensor_async(w, *c, tmem_column(address), columns, 0xFFU, true, &i);
       c->tensor_writes.push_back({tmem_column(address), columns, id});
     }
     async_operation o;
