@@ -3,6 +3,7 @@
 
 #include "examples/common.hpp"
 #include "tlx/host/launch.hpp"
+#include "tlx/jit/compile.hpp"
 
 using namespace tlx;
 using namespace tlx::literals;
@@ -37,6 +38,21 @@ TEST_CASE("register tiles: masks, broadcasting, reductions and casts") {
       for (std::size_t c = 32; c < 64; ++c) expected[r * 64 + c] = (static_cast<double>(static_cast<float>(from.host[r * 64 + c])) - mean) / std::sqrt(variance + 1e-5);
     }
     CHECK(examples::same(y.fetch(), expected, 0x1p-8, 1e-5));
+  }
+}
+
+TEST_CASE("a product and a sum round twice, and subnormals are flushed: docs/numerics.md") {
+  const auto body = [](block& cta, const pair_arguments& in) {
+    cta.warps(4_warps);
+    auto x = cast<float>(fetch<16, 64>(in.x.at(0, 0))), y = cast<float>(fetch<16, 64>(in.y.at(0, 0)));
+    store(in.y.at(0, 0), cast<bf16>(x * y + y));
+  };
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    const std::string ptx = jit::compile(*trace<pair_arguments>("twice_rounded", target, body), {.assemble = false, .use_cache = false}).code.ptx;
+    CHECK(ptx.find("fma.rn") == std::string::npos);
+    CHECK(ptx.find("mad.") == ptx.find("mad.lo"));         // integers may
+    CHECK(ptx.find("mul.rn.ftz.f32") != std::string::npos);  // .rn: ptxas may not contract it either
+    CHECK(ptx.find("add.rn.ftz.f32") != std::string::npos);
   }
 }
 
