@@ -1,4 +1,5 @@
-// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores and operands, then barriers and the tensor memory address.
+// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores, conversions and operands, then barriers and the tensor memory address.
+#include <algorithm>
 #include <map>
 
 #include "agents.hpp"
@@ -6,6 +7,7 @@
 #include "slots.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
+#include "tlx/tile/convert.hpp"
 #include "tlx/tile/limits.hpp"
 
 namespace tlx::pass {
@@ -87,13 +89,33 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   }
 }
 
+// Conversions of one agent follow each other, so they share one place; a barrier before each lets the readers of the last finish.
+void place_conversions(const agent& who, planner& plan) {
+  std::vector<ir::op*> moves;
+  std::int64_t largest = 0;
+  for (ir::op* o : find_all(*who.body, ir::opcode::convert)) {
+    const ir::type& from = o->operands[0]->type;
+    if (tile::plan(*from.layout, *o->result()->type.layout, from.element).kind != tile::conversion_kind::shared) continue;
+    moves.push_back(o);
+    largest = std::max<std::int64_t>(largest, std::int64_t{from.rows} * from.cols * std::max(8, tile::bits(from.element)) / 8);
+  }
+  if (moves.empty()) return;
+  const std::int64_t offset = plan.take(largest, 1024, cat("layout conversions of \"", who.name, "\""));
+  for (ir::op* o : moves)
+    o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : std::int64_t{0}).set("threads", std::int64_t{who.role ? who.warps * 32 : 0});
+}
+
 }  // namespace
 
 void assign_shared_memory(ir::kernel& k) {
   planner plan;
   const std::vector<agent> all = agents(k);
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
+  std::int64_t next_barrier = 1;  // 0 is the whole CTA's
+  for (const agent& who : all)
+    if (who.role && who.warps > 1) who.role->set("barrier", next_barrier++);
   for (const agent& who : all) place_stores(k, who, plan);
+  for (const agent& who : all) place_conversions(who, plan);
   for (ir::op* o : find_all(k.body, ir::opcode::mma))
     if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
       const ir::type& a = o->operands[1]->type;
