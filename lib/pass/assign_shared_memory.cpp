@@ -89,20 +89,22 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   }
 }
 
-// Conversions of one agent follow each other, so they share one place; a barrier before each lets the readers of the last finish.
+// Conversions between layouts that leave the thread: one area for all of an agent, which runs them one after the other.
 void place_conversions(const agent& who, planner& plan) {
-  std::vector<ir::op*> moves;
-  std::int64_t largest = 0;
+  std::int64_t bytes = 0;
+  std::vector<ir::op*> placed;
   for (ir::op* o : find_all(*who.body, ir::opcode::convert)) {
-    const ir::type& from = o->operands[0]->type;
-    if (tile::plan(*from.layout, *o->result()->type.layout, from.element).kind != tile::conversion_kind::shared) continue;
-    moves.push_back(o);
-    largest = std::max<std::int64_t>(largest, std::int64_t{from.rows} * from.cols * std::max(8, tile::bits(from.element)) / 8);
+    const ir::type& t = o->operands[0]->type;
+    const tile::conversion_kind kind = tile::plan(*t.layout, *o->result()->type.layout, t.element).kind;
+    if (kind == tile::conversion_kind::none || kind == tile::conversion_kind::registers) continue;
+    const int size = std::max(8, tile::bits(t.element)) / 8;
+    bytes = std::max<std::int64_t>(bytes, tile::shared_tile{t.element, t.rows, t.cols, tile::widest_swizzle(t.cols * size), false}.size_bytes());
+    placed.push_back(o);
   }
-  if (moves.empty()) return;
-  const std::int64_t offset = plan.take(largest, 1024, cat("layout conversions of \"", who.name, "\""));
-  for (ir::op* o : moves)
-    o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : std::int64_t{0}).set("threads", std::int64_t{who.role ? who.warps * 32 : 0});
+  if (placed.empty()) return;
+  const std::int64_t offset = plan.take(bytes, 1024, cat("layout conversions of \"", who.name, "\""));
+  for (ir::op* o : placed)
+    o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : 0).set("threads", who.role ? std::int64_t{who.warps} * 32 : 0);
 }
 
 }  // namespace
@@ -110,16 +112,17 @@ void place_conversions(const agent& who, planner& plan) {
 void assign_shared_memory(ir::kernel& k) {
   planner plan;
   const std::vector<agent> all = agents(k);
-  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
-  std::int64_t next_barrier = 1;  // 0 is the whole CTA's
+  std::int64_t barrier = 1;  // named barrier 0 is the whole CTA's
   for (const agent& who : all)
-    if (who.role && who.warps > 1) who.role->set("barrier", next_barrier++);
+    if (who.role && who.warps > 1) who.role->set("barrier", barrier++);
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
   for (const agent& who : all) place_stores(k, who, plan);
   for (const agent& who : all) place_conversions(who, plan);
   for (ir::op* o : find_all(k.body, ir::opcode::mma))
     if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
       const ir::type& a = o->operands[1]->type;
       o->set("scratch", plan.take(tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), 1024, "staging of a register operand"));
+      if (in_loop(*o)) o->set("scratch_free", plan.take(8, 8, ""));  // the next round must not overwrite what this round's product still reads
     }
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
     ring->set("full", plan.take(8 * ring->result()->type.stages, 8, ""));

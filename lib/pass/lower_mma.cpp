@@ -100,7 +100,7 @@ class lowerer {
   void lower_register_read(ir::op& read) {
     ir::builder b = ir::builder::before(k_, read);
     value cell = cells_.at(read.operands[0]);
-    value& whole = whole_[{cell, read.parent}];
+    value whole = read_before(read, cell);
     if (!whole) {
       b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", std::int64_t{0}}});
       whole = b.get(cell);
@@ -111,6 +111,21 @@ class lowerer {
     if (read.operands.size() == 2) part = b.select(read.operands[1], part, b.splat(0.0, ir::type::scalar(part->type.element)));
     ir::replace_uses(k_.body, read.result(), part);
     ir::erase(read);
+  }
+
+  // What an earlier read of the same region got, if nothing has written the accumulator since.
+  static value read_before(const ir::op& read, value cell) {
+    value found = nullptr;
+    for (const auto& o : read.parent->ops) {
+      if (o.get() == &read) break;
+      if (o->is(opcode::var_get) && o->operands[0] == cell) found = o->result();
+      auto look = [&](const ir::op& other) {
+        if (other.is(opcode::wgmma_mma) && other.operands[0] == cell) found = nullptr;
+      };
+      look(*o);
+      for (const auto& inner : o->regions) ir::walk(*inner, look);
+    }
+    return found;
   }
 
   // --- tcgen05
@@ -179,7 +194,6 @@ class lowerer {
   ir::kernel& k_;
   const agent& who_;
   std::map<value, value> cells_;
-  std::map<std::pair<value, ir::region*>, value> whole_;
 };
 
 }  // namespace

@@ -45,11 +45,8 @@ class view {
     value_ = v;
   }
   static ir::type type() { return ir::type::view_of(tile::element_of<T>, Rank); }
-  dsl::context& home() const { return *home_; }
-  ir::value used() const {
-    if (home_ == nullptr) return unbound();
-    return home_->use(value_, home_);
-  }
+  dsl::context& home() const { return dsl::bound(home_); }
+  ir::value used() const { return home().use(value_, home_); }
 
   index extent(int axis, location where = location::here()) const {
     ir::value v = used();
@@ -79,15 +76,9 @@ class view {
  private:
   ir::value coordinate(const index& i) const { return home_->use(i.raw(), &i.home()); }
   ir::value coordinate(int i) const { return dsl::constant_of<std::int32_t>(*home_, i); }
-  static ir::value unbound();
   dsl::context* home_ = nullptr;
   ir::value value_ = nullptr;
 };
-
-template <class T, int Rank>
-ir::value view<T, Rank>::unbound() {
-  return dsl::context("", "", {}).use(nullptr, nullptr);
-}
 
 /// Kinds of ring parts.
 template <class T, int Rows, int Cols>
