@@ -182,7 +182,7 @@ void read_operand(engine& e, warp& w, const instruction& i, cta& c, const std::v
     e.check_shared_range(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.read_shadow(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.async_read(w, c, r.begin, r.end - r.begin, &i, -1);
-    c.async_reads.push_back({r.begin, r.end, id});
+    e.add_read(c, r.begin, r.end, id);
   }
 }
 
