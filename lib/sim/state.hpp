@@ -1,6 +1,7 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
 #include <array>
+#include <bitset>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -139,6 +140,7 @@ struct cta {
   std::uint32_t live_warps = 0;
   bool exited = false;
   std::unique_ptr<tensor_memory> tmem;
+  std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
   // Race detection, by grain of shared memory.
