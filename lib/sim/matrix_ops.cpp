@@ -263,7 +263,7 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
       e.check_shared_range(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.read_shadow(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.async_read(w, *w.home, r.begin, r.end - r.begin, &i, -1);
-      w.home->async_reads.push_back({r.begin, r.end, pending.id});
+      e.add_read(*w.home, r.begin, r.end, pending.id);
     }
     return v[0];
   };

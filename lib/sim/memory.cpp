@@ -75,6 +75,9 @@ void engine::read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const 
 }
 
 void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane) {
+  bool any = false;
+  for (std::size_t g = offset >> 4; g <= (offset + bytes - 1) >> 4; ++g) any |= c.reading[g] != 0;
+  if (!any) [[likely]] return;
   for (const cta::reader& r : c.async_reads)
     if (offset < r.end && r.begin < offset + bytes) {
       std::string by;
@@ -83,7 +86,15 @@ void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, con
     }
 }
 
+void engine::add_read(cta& c, std::uint32_t begin, std::uint32_t end, std::uint64_t id) {
+  if (c.reading.empty()) c.reading.assign((shared_bytes >> 4) + 1, 0);
+  for (std::size_t g = begin >> 4; g <= (end - 1) >> 4; ++g) ++c.reading[g];
+  c.async_reads.push_back({begin, end, id});
+}
+
 void engine::end_reads(cta& c, std::uint64_t id) {
+  for (const cta::reader& r : c.async_reads)
+    if (r.operation == id) for (std::size_t g = r.begin >> 4; g <= (r.end - 1) >> 4; ++g) --c.reading[g];
   c.async_reads.erase(std::remove_if(c.async_reads.begin(), c.async_reads.end(), [&](const cta::reader& r) { return r.operation == id; }), c.async_reads.end());
 }
 

@@ -1,6 +1,7 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
 #include <array>
+#include <bitset>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -139,6 +140,7 @@ struct cta {
   std::uint32_t live_warps = 0;
   bool exited = false;
   std::unique_ptr<tensor_memory> tmem;
+  std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
   // Race detection, by grain of shared memory.
@@ -150,6 +152,7 @@ struct cta {
   std::unordered_map<std::uint32_t, clocks> strong_places;
   struct reader { std::uint32_t begin, end; std::uint64_t operation; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
+  std::vector<std::uint16_t> reading;      // how many of them, by 16 bytes
   struct tensor_writer { int first, count; std::uint64_t operation; };
   std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
   // Order of tcgen05.ld and st, by group of 16 lanes and column: the last store, and each warp's last load. all ones: not waited for yet.
@@ -233,6 +236,7 @@ class engine {
   void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void add_read(cta& c, std::uint32_t begin, std::uint32_t end, std::uint64_t id);
   void end_reads(cta& c, std::uint64_t id);
   void set_shadow(cta& c, std::uint32_t offset, std::size_t bytes, std::uint8_t value);
 

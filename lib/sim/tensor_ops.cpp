@@ -64,7 +64,8 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   cta& home = *w.home;
   tensor_memory& t = tensor_of(home);
   const int id = owner_id(home);
-  if (i.flags == 2) group_of(e, w, i, 0, 2);
+  // Freeing is collective too, but a CTA that has done its part may leave at once.
+  if (i.flags == 2 && i.sub == 0) group_of(e, w, i, 0, 2);
   if (i.sub == 2) { t.relinquish(id); return step::next; }
   const std::int64_t columns = static_cast<std::int32_t>(w.slot<std::uint32_t>(i.b)[0]);
   if (i.sub == 1) {
@@ -84,6 +85,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   }
   std::byte* at[32];
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
+  for (std::int64_t k = 0; k < columns; ++k) home.tensor_clean[static_cast<std::size_t>(column + k)] = false;
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
   // By the ISA this is a generic write, but Triton lets TMA overwrite the word without a fence and the chip does not mind.
@@ -119,7 +121,7 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
   std::uint32_t poison[128] = {};
   e.check(tmem_load(t, a, values, poison), &w, &i);
   for (std::size_t r = 0; r < n; ++r) {
-    if (poison[r]) e.fault("uninitialized", cat("tensor memory that nobody wrote is read (register ", r, " of the load at address 0x", [&] { char s[16]; std::snprintf(s, sizeof s, "%x", a.address); return std::string(s); }(), ")"), &w, &i, poison[r]);
+    if (poison[r]) e.note_uninitialized(cat("tensor memory that nobody wrote is read (register ", r, " of the load at address 0x", [&] { char s[16]; std::snprintf(s, sizeof s, "%x", a.address); return std::string(s); }(), ")"), &w, &i, poison[r]);
     if (x.registers[r] != no_slot) std::memcpy(w.slot<std::uint32_t>(x.registers[r]), values + 32 * r, 128);
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
@@ -182,7 +184,7 @@ void read_operand(engine& e, warp& w, const instruction& i, cta& c, const std::v
     e.check_shared_range(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.read_shadow(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.async_read(w, c, r.begin, r.end - r.begin, &i, -1);
-    c.async_reads.push_back({r.begin, r.end, id});
+    e.add_read(c, r.begin, r.end, id);
   }
 }
 
@@ -239,13 +241,19 @@ void land_mma(engine& e, const mma_work& k) {
     }
     const int base_column = tmem_column(k.d_address), base_lane = tmem_lane(k.d_address);
     // Where row r and column j of this CTA's part lies.
+    // Row r is lane r in the two layouts of full height.
+    const bool direct = k.layout == tmem_layout::d || k.layout == tmem_layout::a;
     const auto word_of_cell = [&](int r, int j) {
+      if (direct) return (base_lane + r) * tmem_columns + base_column + j;
       const tmem_place p = accumulator_place(k.layout, g * rows + r, j, n);
       return (base_lane + p.lane) * tmem_columns + base_column + p.column;
     };
     const bool half = q.d == number::f16;
     std::uint32_t* words = t.words();
-    const bool check_poison = k.use_d && t.any_poison();
+    bool clean = true;
+    const int columns_used = accumulator_columns(k.layout, n);
+    for (int j = base_column; j < base_column + columns_used; ++j) clean = clean && c.tensor_clean[static_cast<std::size_t>(j)];
+    const bool check_poison = k.use_d && !clean;
     if (check_poison)
       for (int r = 0; r < rows; ++r)
         for (int j = 0; j < n; ++j)
@@ -253,7 +261,7 @@ void land_mma(engine& e, const mma_work& k) {
     const bool any_disabled = !x.disabled_lanes.empty();
     const mma_model* model = integers ? nullptr : &model_of(e.on, matrix_unit::tcgen05, q.a);
     o.m = rows; o.n = n; o.k = depth; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = q.a; o.b_format = q.b; o.negate_a = q.negate_a; o.negate_b = q.negate_b;
-    if (!integers && !half && !any_disabled && k.layout == tmem_layout::d && groups == 1) {
+    if (!integers && !half && !any_disabled && direct) {
       multiply(*model, o, reinterpret_cast<float*>(words) + base_lane * tmem_columns + base_column, tmem_columns, k.use_d, e.scratch, x.d_shift);
     } else {
       const std::size_t count = static_cast<std::size_t>(rows * n);
@@ -279,12 +287,13 @@ void land_mma(engine& e, const mma_work& k) {
           words[word] = integers ? static_cast<std::uint32_t>(e.integer_d[at]) : half ? narrow(number::f16, e.float_d[at]) : std::bit_cast<std::uint32_t>(e.float_d[at]);
         }
     }
-    if (!k.use_d || check_poison)
+    if (!clean)
       for (int r = 0; r < rows; ++r)
         for (int j = 0; j < n; ++j) {
           const int word = word_of_cell(r, j), lane = word / tmem_columns;
           if (!any_disabled || !(k.disabled[g * 4 + lane / 32] >> (lane % 32) & 1U)) t.set_poison(word, false);
         }
+    if (!clean && direct && !any_disabled) for (int j = base_column; j < base_column + columns_used; ++j) c.tensor_clean[static_cast<std::size_t>(j)] = true;
   }
 }
 
