@@ -198,7 +198,8 @@ def check_bundle(folder, cubins):
             check(len(data) == file["bytes"] and hashlib.sha256(data).hexdigest() == file["sha256"], f"{file['path']}: size and digest")
         check(json.loads((folder / kernel["files"]["manifest"]["path"]).read_text()) == kernel["manifest"], "the kernel's own manifest is the same")
         if cubins:
-            check((folder / kernel["files"]["cubin"]["path"]).read_bytes()[:4] == b"\x7fELF", f"{kernel['name']}: its cubin is an ELF file")
+            cubin = (folder / kernel["files"]["cubin"]["path"]).read_bytes()
+            check(cubin[:4] == b"\x7fELF" and f".text.{kernel['name']}\0".encode() in cubin, f"{kernel['name']}: its cubin is an ELF file with that entry")
             check(kernel["manifest"]["used"]["registers"] > 0, f"{kernel['name']}: its registers are known")
     return bundle
 
