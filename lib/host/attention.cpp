@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "host/families.hpp"
 #include "tlx/kernels/attention.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -20,6 +21,8 @@ std::unique_ptr<ir::kernel> with_type(int dimension, const std::string& name, co
   return dimension == 64 ? traced<T, 64>(name, target) : traced<T, 128>(name, target);
 }
 
+std::string name_of(tile::element type, int dimension) { return cat("block_attention_", tile::name(type), "_d", dimension); }
+
 }  // namespace
 
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what) {
@@ -27,7 +30,7 @@ void block_attention(session& with, const tokens& q, const tokens& k, const toke
     raise(user_error({.id = "attention-dimension", .what = cat("head dimension ", what.dimension), .because = "block attention is built for 64 and 128", .fix = {"use 64 or 128"}}));
   if (what.type != tile::element::bf16 && what.type != tile::element::f16)
     raise(user_error({.id = "attention-type", .what = cat("block attention of ", tile::name(what.type)), .because = "this function works on bf16 and f16", .fix = {"use bf16 or f16"}}));
-  const std::string name = cat("block_attention_", tile::name(what.type), "_d", what.dimension);
+  const std::string name = name_of(what.type, what.dimension);
   const std::int64_t d = what.dimension;
   auto view = [&](const tokens& t) {
     const std::int64_t head_stride = t.head_stride ? t.head_stride : d;
@@ -38,6 +41,18 @@ void block_attention(session& with, const tokens& q, const tokens& k, const toke
   with.run(
       name, [&](const std::string& target) { return what.type == tile::element::bf16 ? with_type<bf16>(what.dimension, name, target) : with_type<f16>(what.dimension, name, target); },
       {view(q), view(k), view(v), view(o), device::view_value(what.offsets, {what.batch + 1}), device::scalar_value(scale * 1.4426950408889634f)}, what.stream);
+}
+
+std::vector<library_kernel> attention_kernels() {
+  std::vector<library_kernel> all;
+  for (const tile::element type : {tile::element::bf16, tile::element::f16})
+    for (const int dimension : {64, 128}) {
+      const std::string name = name_of(type, dimension);
+      all.push_back({name, [=](const std::string& target) {
+                       return type == tile::element::bf16 ? with_type<bf16>(dimension, name, target) : with_type<f16>(dimension, name, target);
+                     }});
+    }
+  return all;
 }
 
 }  // namespace tlx::host

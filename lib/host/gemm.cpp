@@ -1,5 +1,6 @@
 #include "tlx/host/gemm.hpp"
 
+#include "host/families.hpp"
 #include "tlx/dsl/activation.hpp"
 #include "tlx/kernels/gemm.hpp"
 #include "tlx/support/error.hpp"
@@ -85,6 +86,12 @@ void check(const matrix& a, const matrix& b, const matrix& c, const gemm_options
     raise(user_error({.id = "gemm-type", .what = cat("gemm of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
 }
 
+void check_strides(const matrix& c) {
+  if (c.data && c.rows > 1 && c.stride > 0 && c.stride < c.cols)
+    raise(user_error({.id = "gemm-shape", .what = cat("rows of c are ", c.stride, " elements apart and ", c.cols, " long"), .because = "rows of the result must not overlap",
+                      .fix = {"give c a stride of at least its columns"}}));
+}
+
 choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c) {
   choice made;
   made.ta = a.column_major;
@@ -110,6 +117,7 @@ std::string gemm_kernel_name(const session& with, const matrix& a, const matrix&
 
 void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   check(a, b, c, how);
+  check_strides(c);
   const choice chosen = choose(with, a, b, c);
   const epilogue finish{how.bias != 0, how.residual.data != 0, how.activate};
   const std::string name = name_of(chosen, how);
@@ -119,6 +127,33 @@ void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, cons
         return how.type == tile::element::bf16 ? with_type<bf16>(chosen, name, target, finish) : with_type<f16>(chosen, name, target, finish);
       },
       {view_of(a), view_of(b), view_of(c), device::view_value(how.bias, {how.bias ? c.cols : 0}), view_of(how.residual), device::scalar_value(how.alpha)}, how.stream);
+}
+
+std::vector<library_kernel> gemm_kernels() {
+  std::vector<library_kernel> all;
+  auto add = [&](const choice& c, tile::element type, const epilogue& finish) {
+    gemm_options how;
+    how.type = type;
+    how.bias = finish.bias;
+    how.residual.data = finish.residual;
+    how.activate = finish.activate;
+    const std::string name = name_of(c, how);
+    all.push_back({name, [=](const std::string& target) {
+                     return type == tile::element::bf16 ? with_type<bf16>(c, name, target, finish) : with_type<f16>(c, name, target, finish);
+                   }});
+  };
+  for (const tile::element type : {tile::element::bf16, tile::element::f16})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        add({128, 256, ta, tb, false}, type, {false, false, activation::none});
+        add({128, 128, ta, tb, false}, type, {false, false, activation::none});
+        add({128, 128, ta, tb, true}, type, {false, false, activation::none});
+      }
+  for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu}) {
+    add({128, 256, false, true, false}, tile::element::bf16, {true, false, a});
+    add({128, 256, false, true, false}, tile::element::bf16, {true, true, a});
+  }
+  return all;
 }
 
 }  // namespace tlx::host

@@ -2,18 +2,45 @@
 
 #include <chrono>
 #include <map>
+#include <sstream>
 
 #include "tlx/device/binder.hpp"
 #include "tlx/jit/compile.hpp"
+#include "tlx/runtime/gpu.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
 
 namespace tlx::host {
 
 namespace {
+std::string hex(device::address where) {
+  std::ostringstream out;
+  out << std::hex << where;
+  return out.str();
+}
+
 struct ready {
   device::kernel kernel;
   std::shared_ptr<device::module> module;
   std::unique_ptr<device::binder> bind;
+  std::vector<device::address> known;  // addresses of the last launch: only new ones are looked up
 };
+
+// A host pointer would be found by the kernel, later and without a name.
+void check_pointers(ready& k, const std::vector<device::value>& arguments, device::machine& on) {
+  k.known.resize(arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const device::address base = arguments[i].base;
+    if (base == k.known[i]) continue;
+    bool empty = base == 0;
+    for (const std::int64_t e : arguments[i].extents) empty = empty || e == 0;
+    if (!empty && !runtime::reaches(on, base))
+      raise(user_error({.id = "pointer-not-on-device", .what = cat("argument \"", k.kernel.parameters[i].name, "\" is at 0x", hex(base), ", which is no memory of ", on.about().name),
+                        .because = "kernels use memory that the device can reach: of its own, of enabled peers, or pinned", .fix = {"copy the data to the device: device::buffer and its write()"},
+                        .context = cat("kernel \"", k.kernel.name, "\"")}));
+    k.known[i] = base;
+  }
+}
 }  // namespace
 
 struct session::state {
@@ -42,6 +69,7 @@ void session::run(const std::string& name, const std::function<std::unique_ptr<i
   }
   const device::launch& how = (*found->second.bind)(arguments, stream);
   if (how.grid.x == 0 || how.grid.y == 0 || how.grid.z == 0) return;
+  check_pointers(found->second, arguments, on());
   on().run(*found->second.module, found->second.kernel.entry, how);
 }
 

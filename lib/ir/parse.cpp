@@ -1,5 +1,8 @@
 // Text to kernel: recursive descent over the form that print.cpp writes.
+#include <cctype>
+#include <cerrno>
 #include <cstdlib>
+#include <limits>
 #include <map>
 
 #include "tlx/ir/builder.hpp"
@@ -33,17 +36,17 @@ class parser {
     expect("target");
     k->target = in_parentheses([&] { return string(); });
     expect("warps");
-    k->warps = static_cast<int>(in_parentheses([&] { return integer(); }));
+    k->warps = in_parentheses([&] { return small(); });
     expect("cluster");
     expect("(");
     for (int i = 0; i < 3; ++i) {
-      k->cluster[i] = static_cast<int>(integer());
+      k->cluster[i] = small();
       expect(i < 2 ? "," : ")");
     }
     expect("blocks");
-    k->blocks_per_processor = static_cast<int>(in_parentheses([&] { return integer(); }));
+    k->blocks_per_processor = in_parentheses([&] { return small(); });
     expect("shared");
-    k->shared_bytes = static_cast<int>(in_parentheses([&] { return integer(); }));
+    k->shared_bytes = in_parentheses([&] { return small(); });
     expect("grid");
     expect("(");
     for (int i = 0; i < 3; ++i) {
@@ -57,19 +60,20 @@ class parser {
       tensor_map_use m;
       expect("parameter");
       expect("=");
-      m.parameter = static_cast<int>(integer());
+      m.parameter = small();
       expect(",");
       expect("box");
       expect("=");
-      m.box = std::get<std::vector<std::int64_t>>(parse_attribute());
+      expect("[");
+      m.box = integers();
       expect(",");
       expect("swizzle");
       expect("=");
-      m.swizzle_bytes = static_cast<int>(integer());
+      m.swizzle_bytes = small();
       expect(",");
       expect("promotion");
       expect("=");
-      m.l2_promotion_bytes = static_cast<int>(integer());
+      m.l2_promotion_bytes = small();
       expect("}");
       k->maps.push_back(m);
     }
@@ -81,7 +85,6 @@ class parser {
   }
 
  private:
-
   [[noreturn]] void fail(const std::string& what) {
     int line = 1;
     for (size_t i = 0; i < at_ && i < text_.size(); ++i) line += text_[i] == '\n';
@@ -119,11 +122,45 @@ class parser {
   std::int64_t integer() {
     skip();
     char* end = nullptr;
+    errno = 0;
     const std::int64_t v = std::strtoll(text_.c_str() + at_, &end, 10);
     if (end == text_.c_str() + at_) fail("expected an integer");
+    if (errno == ERANGE) fail("an integer beyond 64 bits");
     at_ = static_cast<size_t>(end - text_.c_str());
     return v;
   }
+  // Counts, extents, line numbers: from 0 up, in 32 bits.
+  int small() {
+    const std::int64_t v = integer();
+    if (v < 0 || v > std::numeric_limits<int>::max()) fail(cat(v, " is out of range here"));
+    return static_cast<int>(v);
+  }
+  int extent(int most) {
+    const int v = small();
+    if (v < 1 || v > most) fail(cat(v, " is not between 1 and ", most));
+    return v;
+  }
+  std::vector<std::int64_t> integers() {
+    std::vector<std::int64_t> items;
+    while (!take("]")) {
+      items.push_back(integer());
+      if (!take(",") && !peek("]")) fail("expected ',' or ']'");
+    }
+    return items;
+  }
+  // Regions and types nest; text that nests without end must not exhaust the stack.
+  struct nested {
+    int& depth;
+    explicit nested(parser& p) : depth(p.depth_) {
+      if (++depth > 100) {
+        --depth;
+        p.fail("nested more than 100 deep");
+      }
+    }
+    nested(const nested&) = delete;
+    nested& operator=(const nested&) = delete;
+    ~nested() { --depth; }
+  };
   std::string string() {
     expect("\"");
     std::string out;
@@ -143,26 +180,23 @@ class parser {
     if (!take("@")) return {};
     const std::string file = string();
     expect(":");
-    return {intern_file(file), static_cast<int>(integer())};
+    return {intern_file(file), small()};
   }
 
   attribute parse_attribute() {
     if (peek("\"")) return string();
-    if (take("[")) {
-      std::vector<std::int64_t> items;
-      while (!take("]")) {
-        items.push_back(integer());
-        take(",");
-      }
-      return items;
-    }
+    if (take("[")) return integers();
     skip();
     const size_t start = at_;
     while (at_ < text_.size() && std::string_view("+-.0123456789eEinfa").find(text_[at_]) != std::string_view::npos) ++at_;
     const std::string number = text_.substr(start, at_ - start);
     if (number.empty()) fail("expected an attribute value");
-    if (number.find_first_of(".ein") != std::string::npos) return std::strtod(number.c_str(), nullptr);
-    return static_cast<std::int64_t>(std::strtoll(number.c_str(), nullptr, 10));
+    char* end = nullptr;
+    errno = 0;
+    const bool real = number.find_first_of(".ein") != std::string::npos;
+    const attribute v = real ? attribute(std::strtod(number.c_str(), &end)) : attribute(static_cast<std::int64_t>(std::strtoll(number.c_str(), &end, 10)));
+    if (*end != '\0' || (errno == ERANGE && !real)) fail(cat("'", number, "' is no number"));
+    return v;
   }
 
   element parse_element_name(const std::string& s) {
@@ -170,12 +204,13 @@ class parser {
     fail(cat("unknown element type '", s, "'"));
   }
   void shape(type& t) {
-    t.rows = static_cast<int>(integer());
+    t.rows = extent(1 << 16);
     expect("x");
-    t.cols = static_cast<int>(integer());
+    t.cols = extent(1 << 16);
   }
 
   type parse_type() {
+    const nested guard(*this);
     const std::string head = word();
     type t;
     if (head == "none") return t;
@@ -184,13 +219,14 @@ class parser {
       t.element = parse_element_name(word());
       if (head == "view") {
         t.what = type::kind::view;
-        t.rank = static_cast<int>(integer());
+        t.rank = extent(5);
       } else {
         t.what = head == "tile" ? type::kind::tile : head == "acc" ? type::kind::acc : type::kind::shared;
         shape(t);
         if (t.what == type::kind::shared) {
           expect("sw");
-          t.swizzle_bytes = static_cast<int>(integer());
+          t.swizzle_bytes = small();
+          if (t.swizzle_bytes != 0 && t.swizzle_bytes != 32 && t.swizzle_bytes != 64 && t.swizzle_bytes != 128) fail("a swizzle is 0, 32, 64 or 128 bytes");
         }
         if (t.is_tile() && !peek(">")) {
           skip();
@@ -201,6 +237,7 @@ class parser {
           }
           auto l = tile::parse_layout(std::string_view(text_).substr(at_, end + 1 - at_));
           if (!l) fail("malformed layout");
+          if (l->rows != t.rows || l->cols != t.cols) fail(cat("a layout of ", l->rows, "x", l->cols, " for a tile of ", t.rows, "x", t.cols));
           t = t.with_layout(*l);
           at_ = end + 1;
         }
@@ -211,7 +248,7 @@ class parser {
     if (head == "ring") {
       expect("<");
       t.what = type::kind::ring;
-      t.stages = static_cast<int>(integer());
+      t.stages = extent(1 << 16);
       expect(":");
       do t.parts.push_back(parse_type());
       while (take(","));
@@ -242,14 +279,19 @@ class parser {
   }
 
   void parse_region(region& r) {
+    const nested guard(*this);
     while (take("(")) {
       const auto [all, hint] = value_name();
       expect(":");
       r.arguments.push_back(std::make_unique<value_def>(value_def{.type = parse_type(), .owner = nullptr, .scope = &r, .name = hint}));
-      values_[all] = r.arguments.back().get();
+      define(all, r.arguments.back().get());
       expect(")");
     }
     while (!take("]")) parse_op(r);
+  }
+
+  void define(const std::string& name, value v) {
+    if (!values_.emplace(name, v).second) fail(cat("%", name, " is defined twice"));
   }
 
   void parse_op(region& r) {
@@ -273,7 +315,7 @@ class parser {
         std::string key = word();
         expect("=");
         attributes.emplace_back(key, parse_attribute());
-        take(",");
+        if (!take(",") && !peek("}")) fail("expected ',' or '}'");
       }
     }
     std::vector<type> types;
@@ -287,13 +329,14 @@ class parser {
     op& made = b.make(*code, operands, types, attributes);
     for (size_t i = 0; i < names.size(); ++i) {
       made.results[i]->name = names[i].second;
-      values_[names[i].first] = made.result(i);
+      define(names[i].first, made.result(i));
     }
     while (take("[")) parse_region(builder::add_region(made));
   }
 
   const std::string& text_;
   size_t at_ = 0;
+  int depth_ = 0;
   kernel* kernel_ = nullptr;
   std::map<std::string, value> values_;
 };

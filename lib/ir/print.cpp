@@ -1,4 +1,5 @@
 // Kernel to text. One line per op: results = name operands {attributes} : result types @"file":line, regions in brackets.
+#include <cctype>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -47,7 +48,10 @@ class printer {
   std::string name(const value_def* v) {
     auto [it, fresh] = numbers_.try_emplace(v, static_cast<int>(numbers_.size()));
     (void)fresh;
-    return "%" + (v->name.empty() ? "" : v->name + ".") + std::to_string(it->second);
+    std::string hint = v->name;  // rings may be named anything
+    for (char& c : hint)
+      if (!std::isalnum(static_cast<unsigned char>(c)) && c != '_') c = '_';
+    return "%" + (hint.empty() ? "" : hint + ".") + std::to_string(it->second);
   }
 
   void print_region(const region& r, int depth, std::ostream& out) {

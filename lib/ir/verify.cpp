@@ -1,5 +1,6 @@
 #include "tlx/ir/verify.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "tlx/ir/text.hpp"
@@ -19,8 +20,7 @@ class checker {
     for (const auto& o : r.ops) {
       for (value v : o->operands)
         if (!visible.count(v)) say(*o, "uses a value that is not defined before it in this region or an enclosing one");
-      check_counts(*o);
-      check_types(*o);
+      if (check_counts(*o)) check_types(*o);
       for (const auto& inner : o->regions) {
         if (inner->parent != o.get()) say(*o, "region with a wrong parent");
         check_region(*inner, visible);
@@ -33,13 +33,16 @@ class checker {
  private:
   void say(const op& o, std::string what) { found_->push_back({&o, std::move(what)}); }
 
-  void check_counts(const op& o) {
+  // False: the rules about types would look at operands that are not there.
+  bool check_counts(const op& o) {
     const op_row& expected = row(o.code);
+    const size_t before = found_->size();
     if (expected.operands >= 0 && static_cast<int>(o.operands.size()) != expected.operands)
       say(o, cat("expects ", expected.operands, " operands, has ", o.operands.size()));
     if (expected.results >= 0 && static_cast<int>(o.results.size()) != expected.results)
       say(o, cat("expects ", expected.results, " results, has ", o.results.size()));
     if (static_cast<int>(o.regions.size()) != expected.regions) say(o, cat("expects ", expected.regions, " regions, has ", o.regions.size()));
+    return found_->size() == before;
   }
 
   static bool elementwise(opcode c) {
@@ -75,10 +78,21 @@ class checker {
       case opcode::for_loop:
         for (value v : o.operands)
           if (!v->type.is_scalar() || !tile::is_integer(v->type.element)) say(o, "loop bounds must be integer scalars");
-        if (o.regions.size() == 1 && o.regions[0]->arguments.size() != 1) say(o, "a loop has one index");
+        for (value v : o.operands)
+          if (v->type.element != o.operands[0]->type.element) say(o, "loop bounds must have one type");
+        if (o.regions[0]->arguments.size() != 1) say(o, "a loop has one index");
+        else if (!(o.regions[0]->arguments[0]->type == o.operands[0]->type)) say(o, "the index has another type than the bounds");
         break;
       case opcode::while_loop:
-        if (o.regions.size() == 2 && (o.regions[0]->ops.empty() || !o.regions[0]->ops.back()->is(opcode::yield))) say(o, "the first region must end with yield");
+        if (o.regions[0]->ops.empty() || !o.regions[0]->ops.back()->is(opcode::yield)) say(o, "the first region must end with yield");
+        break;
+      case opcode::constant:
+        if (!o.has("value")) say(o, "a constant needs a value");
+        break;
+      case opcode::var_new:
+        if (o.operands.size() > 1) say(o, "a cell has one first value");
+        else if (!o.result()->type.is(type::kind::var)) say(o, "the result must be a cell");
+        else if (o.operands.size() == 1 && !(o.operands[0]->type == o.result()->type.parts[0])) say(o, cat("the cell holds ", to_string(o.result()->type.parts[0])));
         break;
       case opcode::var_get:
       case opcode::var_set:
@@ -104,6 +118,10 @@ class checker {
       case opcode::global_store: {
         const size_t jagged = static_cast<size_t>(o.integer("jagged") + o.integer("barrier"));
         if (o.operands.size() < 2 || !o.operands[1]->type.is(type::kind::view)) say(o, "the second operand must be a view");
+        else if (o.is(opcode::tile_load) && !o.operands[0]->type.is(type::kind::shared)) say(o, "the first operand must be a shared tile");
+        else if (o.is(opcode::tile_store) && !o.operands[0]->type.is_tile()) say(o, "the first operand must be a tile");
+        else if (o.operands[0]->type.element != o.operands[1]->type.element)
+          say(o, cat("the tile is ", to_string(o.operands[0]->type), ", the view ", to_string(o.operands[1]->type)));
         else if (o.operands.size() != 2 + static_cast<size_t>(o.operands[1]->type.rank) + jagged)
           say(o, cat("a view of rank ", o.operands[1]->type.rank, " needs as many coordinates, has ", o.operands.size() - 2 - jagged));
         break;
@@ -113,12 +131,27 @@ class checker {
         if (o.operands.empty() || !o.operands[0]->type.is(type::kind::view)) say(o, "the first operand must be a view");
         else if (o.operands.size() != 1 + static_cast<size_t>(o.operands[0]->type.rank) + jagged)
           say(o, cat("a view of rank ", o.operands[0]->type.rank, " needs as many coordinates, has ", o.operands.size() - 1 - jagged));
-        if (o.results.size() != 1) say(o, "one result");
         break;
       }
+      case opcode::tile_read:
+      case opcode::tile_write: {
+        const type& shared = o.operands.back()->type;
+        const type& held = o.is(opcode::tile_read) ? o.result()->type : o.operands[0]->type;
+        if (!shared.is(type::kind::shared) || !held.is_tile()) say(o, "needs a shared tile and a register tile");
+        else if (shared.rows != held.rows || shared.cols != held.cols || shared.element != held.element) say(o, cat(to_string(shared), " and ", to_string(held), " differ"));
+        break;
+      }
+      case opcode::acc_read:
+        if (o.operands.empty() || o.operands.size() > 2 || !o.operands[0]->type.is(type::kind::acc)) say(o, "needs an accumulator and optionally a bool");
+        else if (!o.result()->type.is_tile() || o.result()->type.rows != o.operands[0]->type.rows || o.result()->type.element != o.operands[0]->type.element ||
+                 o.integer("column") < 0 || o.integer("column") + o.result()->type.cols > o.operands[0]->type.cols)
+          say(o, cat("reads ", to_string(o.result()->type), " from column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
+        boolean(1);
+        break;
       case opcode::mma:
         if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");
         else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");
+        else check_product(o);
         boolean(3);
         break;
       case opcode::reduce:
@@ -140,8 +173,37 @@ class checker {
     }
   }
 
+  void check_product(const op& o) {
+    const type &acc = o.operands[0]->type, &a = o.operands[1]->type, &b = o.operands[2]->type;
+    if (!a.is(type::kind::shared) && !a.is_tile()) return say(o, "a must be a shared tile or a tile");
+    if (!b.is(type::kind::shared)) return say(o, "b must be a shared tile");
+    const bool ta = o.integer("ta") != 0, tb = o.integer("tb") != 0;
+    const int m = ta ? a.cols : a.rows, ka = ta ? a.rows : a.cols, kb = tb ? b.cols : b.rows, n = tb ? b.rows : b.cols;
+    if (m != acc.rows || n != acc.cols || ka != kb) say(o, cat(m, "x", ka, " times ", kb, "x", n, " into ", acc.rows, "x", acc.cols));
+  }
+
   std::vector<problem>* found_;
 };
+
+// What a pass has removed for good, in the order of the passes.
+constexpr std::pair<std::string_view, std::string_view> removed[] = {
+    {"insert-barriers", "ring.make"}, {"insert-barriers", "ring.fill"}, {"insert-barriers", "ring.drain"}, {"insert-barriers", "ring.close"},
+    {"lower-moves", "tile.load"},     {"lower-moves", "tile.store"},    {"lower-moves", "tile.read"},      {"lower-moves", "tile.write"},
+    {"lower-mma", "mma"},             {"lower-mma", "acc.make"},        {"lower-mma", "acc.read"},         {"split-roles", "role"},
+    {"split-roles", "role_warp"},     {"simplify", ""}};
+
+void check_stage(const kernel& k, const std::string& after, std::vector<problem>& found) {
+  const bool known = std::any_of(std::begin(removed), std::end(removed), [&](const auto& r) { return r.first == after; });
+  if (!known) return;
+  bool passed = false;
+  for (const auto& [pass, text] : removed) {
+    if (passed && pass != after) break;
+    passed = passed || pass == after;
+    walk(k.body, [&, gone = text, by = pass](const op& o) {
+      if (row(o.code).text == gone) found.push_back({&o, cat("is gone after ", by)});
+    });
+  }
+}
 
 }  // namespace
 
@@ -152,7 +214,8 @@ std::vector<problem> verify(const kernel& k) {
 }
 
 void verify_or_raise(const kernel& k, const std::string& after) {
-  const std::vector<problem> found = verify(k);
+  std::vector<problem> found = verify(k);
+  check_stage(k, after, found);
   if (found.empty()) return;
   std::string listing;
   for (const problem& p : found) listing += cat("\n    ", print(*p.at), "      ^ ", p.what);

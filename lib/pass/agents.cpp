@@ -62,7 +62,7 @@ const agent& agent_of(const std::vector<agent>& all, const ir::op& o) {
 void meet(ir::builder& b, const agent& who) {
   if (who.warps == 1) b.make(ir::opcode::barrier_warp);
   else if (!who.role) b.make(ir::opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
-  else b.make(ir::opcode::barrier_cta, {}, {}, {{"id", who.role->integer("barrier", 1)}, {"threads", std::int64_t{who.warps} * 32}});
+  else b.make(ir::opcode::barrier_cta, {}, {}, {{"id", who.role->integer("barrier")}, {"threads", std::int64_t{who.warps} * 32}});
 }
 
 std::vector<ir::op*> find_all(ir::region& r, ir::opcode code) {

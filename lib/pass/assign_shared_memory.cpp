@@ -1,9 +1,13 @@
-// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores and operands, then barriers and the tensor memory address.
+// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores, conversions and operands, then barriers and the tensor memory address.
+#include <algorithm>
+#include <map>
+
 #include "agents.hpp"
 #include "passes.hpp"
 #include "slots.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
+#include "tlx/tile/convert.hpp"
 #include "tlx/tile/limits.hpp"
 
 namespace tlx::pass {
@@ -40,6 +44,30 @@ void place_ring(ir::op& ring, planner& plan) {
   if (stage) ring.set("offset", plan.take(stage * t.stages, 1024, cat("ring \"", ring.text("name"), "\", ", t.stages, " stages")));
 }
 
+// A slot that nobody reads any more when `store` stages its result: filled once, read by products only, and what they made has been read before.
+const ir::op* find_dead_slot(ir::kernel& k, const agent& who, const ir::op& store, std::int64_t bytes) {
+  if (who.role) return nullptr;
+  std::map<const ir::op*, int> place;
+  ir::walk(k.body, [&](const ir::op& o) { place.emplace(&o, static_cast<int>(place.size())); });
+  const auto seen_complete = [&](const ir::op& product) {
+    for (ir::op* read : users(k, product.operands[0]))
+      if (read->is(ir::opcode::acc_read) && place.at(read) < place.at(&store) && inside(store, *read->parent)) return true;
+    return false;
+  };
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
+    if (!is_single_shot(k, *ring) || ring->integer("stage_bytes") < bytes) continue;
+    bool dead = true;
+    for (ir::op* opened : users(k, ring->result())) {
+      if (!opened->is(ir::opcode::ring_drain)) continue;
+      for (const auto& part : opened->results)
+        for (ir::op* user : users(k, part.get()))
+          if (!user->is(ir::opcode::ring_close)) dead = dead && user->is(ir::opcode::mma) && seen_complete(*user);
+    }
+    if (dead) return ring;
+  }
+  return nullptr;
+}
+
 void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   std::vector<ir::op*> stores;
   for (ir::op* store : find_all(*who.body, ir::opcode::tile_store))
@@ -48,7 +76,10 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   std::int64_t slab = 0;
   for (ir::op* store : stores) slab = std::max<std::int64_t>(slab, slab_tile_of(who, store->operands[0]->type).size_bytes());
   const std::int64_t buffers = stores.size() > 1 ? 2 : 1;
-  const std::int64_t offset = plan.take(slab * buffers * who.warps, 1024, cat("staging of stores of \"", who.name, "\""));
+  const std::int64_t bytes = slab * buffers * who.warps;
+  const ir::op* dead = find_dead_slot(k, who, *stores.front(), bytes);
+  const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
+  if (dead) stores.front()->set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
   for (size_t i = 0; i < stores.size(); ++i) {
     const std::int64_t buffer = static_cast<std::int64_t>(i) % buffers;
     stores[i]->set("stage", offset + buffer * slab);
@@ -58,17 +89,40 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   }
 }
 
+// Conversions between layouts that leave the thread: one area for all of an agent, which runs them one after the other.
+void place_conversions(const agent& who, planner& plan) {
+  std::int64_t bytes = 0;
+  std::vector<ir::op*> placed;
+  for (ir::op* o : find_all(*who.body, ir::opcode::convert)) {
+    const ir::type& t = o->operands[0]->type;
+    const tile::conversion_kind kind = tile::plan(*t.layout, *o->result()->type.layout, t.element).kind;
+    if (kind == tile::conversion_kind::none || kind == tile::conversion_kind::registers) continue;
+    const int size = std::max(8, tile::bits(t.element)) / 8;
+    bytes = std::max<std::int64_t>(bytes, tile::shared_tile{t.element, t.rows, t.cols, tile::widest_swizzle(t.cols * size), false}.size_bytes());
+    placed.push_back(o);
+  }
+  if (placed.empty()) return;
+  const std::int64_t offset = plan.take(bytes, 1024, cat("layout conversions of \"", who.name, "\""));
+  for (ir::op* o : placed)
+    o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : 0).set("threads", who.role ? std::int64_t{who.warps} * 32 : 0);
+}
+
 }  // namespace
 
 void assign_shared_memory(ir::kernel& k) {
   planner plan;
   const std::vector<agent> all = agents(k);
+  std::int64_t barrier = 1;  // named barrier 0 is the whole CTA's
+  for (const agent& who : all)
+    if (who.role && who.warps > 1) who.role->set("barrier", barrier++);
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
   for (const agent& who : all) place_stores(k, who, plan);
+  for (const agent& who : all) place_conversions(who, plan);
   for (ir::op* o : find_all(k.body, ir::opcode::mma))
     if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
       const ir::type& a = o->operands[1]->type;
       o->set("scratch", plan.take(tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), 1024, "staging of a register operand"));
+      if (in_loop(*o)) o->set("scratch_free", plan.take(8, 8, ""));  // the next round must not overwrite what this round's product still reads
     }
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
     ring->set("full", plan.take(8 * ring->result()->type.stages, 8, ""));

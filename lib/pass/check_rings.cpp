@@ -14,6 +14,9 @@ void check_rings(ir::kernel& k) {
     for (ir::op* user : users(k, ring->result())) (user->is(ir::opcode::ring_fill) ? fills : drains).insert(agent_of(all, *user).name);
     const std::string name = ring->text("name");
     const std::string context = cat("kernel \"", k.name, "\"");
+    if (drains.empty() && fills.empty())
+      raise(user_error({.id = "ring-unused", .what = cat("ring \"", name, "\" is neither filled nor drained"), .where = ring->where,
+                        .because = "its slots would take shared memory for nothing", .fix = {cat("remove \"", name, "\"")}, .context = context}));
     if (drains.empty())
       raise(user_error({.id = "ring-never-drained", .what = cat("ring \"", name, "\" (", ring->result()->type.stages, " stages) is filled by role \"", *fills.begin(), "\" but no role drains it"),
                         .where = ring->where, .because = "the filling role would wait forever for the first slot to come back",

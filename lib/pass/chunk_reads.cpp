@@ -49,11 +49,36 @@ void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols) {
   }
 }
 
-void split(ir::kernel& k, const cone& c, int cols, int width) {
+std::vector<ir::op*> in_order(const cone& c) {
   std::vector<ir::op*> ordered;
-  ir::region& region = *(*c.ops.begin())->parent;
-  for (const auto& o : region.ops)
+  for (const auto& o : (*c.ops.begin())->parent->ops)
     if (c.ops.count(o.get())) ordered.push_back(o.get());
+  return ordered;
+}
+
+// The reads move down to the last store. False when that is not allowed: the accumulator is written, or its ring moves on, in between.
+// `closes`: the slots that are let go in between; they must be let go later.
+bool may_move(const ir::op& read, const std::vector<ir::op*>& ordered, std::vector<ir::op*>& closes) {
+  const ir::value acc = read.operands[0];
+  const ir::op* ring = ring_of(acc);
+  bool inside = false, allowed = true;
+  for (const auto& o : read.parent->ops) {
+    if (o.get() == &read) inside = true;
+    if (!inside) continue;
+    if (o->is(ir::opcode::ring_close) && ring && o->operands[0]->owner == acc->owner) closes.push_back(o.get());
+    auto look = [&](const ir::op& other) {
+      if (other.is(ir::opcode::mma) && (other.operands[0] == acc || (ring && ring_of(other.operands[0]) == ring))) allowed = false;
+      if ((other.is(ir::opcode::ring_fill) || other.is(ir::opcode::ring_drain)) && ring && other.operands[0]->owner == ring) allowed = false;
+    };
+    look(*o);
+    for (const auto& inner : o->regions) ir::walk(*inner, look);
+    if (o.get() == ordered.back()) break;
+  }
+  return allowed;
+}
+
+void split(ir::kernel& k, const cone& c, int cols, int width) {
+  const std::vector<ir::op*> ordered = in_order(c);
   ir::builder b = ir::builder::after(k, *ordered.back());
   for (int first = 0; first < cols; first += width) {
     const int part = std::min(width, cols - first);
@@ -94,10 +119,21 @@ void chunk_reads(ir::kernel& k) {
     seen.insert(c.ops.begin(), c.ops.end());
     if (!c.splittable || c.sink_bits == 0) continue;
     const int width = std::min(64, 1024 / c.sink_bits);
-    if (t.cols > width && registers > 16) {
-      const int cols = t.cols;
-      split(k, c, cols, width);
+    if (t.cols <= width || registers <= 16) continue;
+    const std::vector<ir::op*> ordered = in_order(c);
+    std::vector<ir::op*> closes;
+    bool allowed = true;
+    for (const ir::op* o : ordered)
+      if (o->is(ir::opcode::acc_read)) allowed = may_move(*o, ordered, closes) && allowed;
+    if (!allowed) continue;
+    for (ir::op* close : closes) {  // let go after the last read of the last chunk
+      ir::builder after = ir::builder::after(k, *ordered.back());
+      after.locate(close->where);
+      after.make(ir::opcode::ring_close, close->operands);
+      ir::erase(*close);
     }
+    const int cols = t.cols;
+    split(k, c, cols, width);
   }
 }
 

@@ -40,6 +40,8 @@ class inserter {
     }
     if (has_tensor_memory(k_))
       for (ir::op* acc : find_all(k_.body, opcode::acc_make)) lower_accumulator(*acc);
+    for (ir::op* product : find_all(k_.body, opcode::mma))
+      if (product->has("scratch_free")) guard_scratch(*product);
     for (opcode done : {opcode::ring_close, opcode::ring_fill, opcode::ring_drain, opcode::ring_make})
       for (ir::op* o : find_all(k_.body, done)) ir::erase(*o);
     make_epilogue();
@@ -351,7 +353,8 @@ class inserter {
     return found;
   }
 
-  // An accumulator outside of rings: its MMA commits to a barrier of its own, its readers wait there.
+  // An accumulator outside of rings has a barrier of its own. Each read waits for the products before it: where one product stands in the region of
+  // its reads, it commits itself; otherwise the commit comes right before the read. Whoever writes it again must know that all warps have read it.
   void lower_accumulator(ir::op& acc) {
     const agent& who = agent_of(all_, acc);
     ring_ = nullptr;
@@ -360,21 +363,64 @@ class inserter {
     value parity = start.var(ir::type::scalar(s32), start.integer(0), "acc_parity");
     ir::builder b = ir::builder::before(k_, acc);
     value place = b.make(opcode::acc_view, {b.add(tensor_base_, acc.integer("tensor_column"))}, {acc.result()->type}).result();
-    ir::op* last = nullptr;
-    bool waited = false;
+    std::vector<ir::op*> products, reads;
     for (ir::op* user : users(k_, acc.result())) {
       std::replace(user->operands.begin(), user->operands.end(), acc.result(), place);
-      if (user->is(opcode::mma)) last = user;
-      if (user->is(opcode::acc_read) && !waited) {
-        ir::builder r = ir::builder::before(k_, *user);
-        r.make(opcode::mbarrier_wait, {shared_base(r, acc.integer("full")), r.get(parity)});
-        r.make(opcode::tmem_fence);
-        r.set(parity, r.binary(opcode::bit_xor, r.get(parity), r.integer(1)));
-        waited = true;
-      }
+      if (user->is(opcode::mma)) products.push_back(user);
+      if (user->is(opcode::acc_read)) reads.push_back(user);
     }
-    if (last) last->set("commit", acc.integer("full"));
+    bool together = products.size() == 1;
+    for (ir::op* read : reads) together = together && read->parent == products[0]->parent;
+    const bool again = in_loop(acc) || products.size() > 1 || (!products.empty() && in_loop(*products[0]) && !together);
+    if (together) products[0]->set("commit", acc.integer("full"));
+    const ir::op* known = nullptr;  // the last read that waited
+    for (ir::op* read : reads) {
+      if (known && !written_between(*known, *read, products)) continue;
+      known = read;
+      ir::builder r = ir::builder::before(k_, *read);
+      value full = shared_base(r, acc.integer("full"));
+      if (!together) elected(r, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {full}, {}, {{"group", std::int64_t{1}}}); });
+      r.make(opcode::mbarrier_wait, {full, r.get(parity)});
+      r.make(opcode::tmem_fence);
+      r.set(parity, r.binary(opcode::bit_xor, r.get(parity), r.integer(1)));
+    }
+    if (again && !reads.empty())
+      for (ir::op* product : products) {
+        ir::builder w = ir::builder::before(k_, *product);
+        w.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
+        meet(w, who);
+        w.make(opcode::tmem_fence);
+      }
     ir::erase(acc);
+  }
+
+  // The register operand of a product is staged in shared memory, which the product reads later than it is issued.
+  void guard_scratch(ir::op& product) {
+    const agent& who = agent_of(all_, product);
+    ring_ = nullptr;
+    init(product.integer("scratch_free"), 1, 1);
+    ir::builder start = start_of(who);
+    value parity = start.var(ir::type::scalar(s32), start.integer(1), "scratch_parity");
+    ir::builder b = ir::builder::before(k_, product);
+    value free = shared_base(b, product.integer("scratch_free"));
+    b.make(opcode::mbarrier_wait, {free, b.get(parity)});
+    b.set(parity, b.binary(opcode::bit_xor, b.get(parity), b.integer(1)));
+    ir::builder after = ir::builder::after(k_, product);
+    elected(after, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {free}, {}, {{"group", std::int64_t{1}}}); });
+  }
+
+  // False only when both stand in one region and no product is between them.
+  static bool written_between(const ir::op& first, const ir::op& second, const std::vector<ir::op*>& products) {
+    if (first.parent != second.parent) return true;
+    bool between = false;
+    for (const auto& o : first.parent->ops) {
+      if (o.get() == &second) return false;
+      if (o.get() == &first) between = true;
+      if (!between) continue;
+      for (const ir::op* p : products)
+        if (p == o.get() || std::any_of(o->regions.begin(), o->regions.end(), [&](const auto& r) { return inside(*p, *r); })) return true;
+    }
+    return true;
   }
 
   ir::kernel& k_;

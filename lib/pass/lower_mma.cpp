@@ -100,7 +100,7 @@ class lowerer {
   void lower_register_read(ir::op& read) {
     ir::builder b = ir::builder::before(k_, read);
     value cell = cells_.at(read.operands[0]);
-    value& whole = whole_[{cell, read.parent}];
+    value whole = read_before(read, cell);
     if (!whole) {
       b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", std::int64_t{0}}});
       whole = b.get(cell);
@@ -108,8 +108,24 @@ class lowerer {
     value part = whole;
     if (read.result()->type.cols != whole->type.cols)
       part = b.make(opcode::slice, {whole}, {read.result()->type}, {{"column", read.integer("column")}}).result();
+    if (read.operands.size() == 2) part = b.select(read.operands[1], part, b.splat(0.0, ir::type::scalar(part->type.element)));
     ir::replace_uses(k_.body, read.result(), part);
     ir::erase(read);
+  }
+
+  // What an earlier read of the same region got, if nothing has written the accumulator since.
+  static value read_before(const ir::op& read, value cell) {
+    value found = nullptr;
+    for (const auto& o : read.parent->ops) {
+      if (o.get() == &read) break;
+      if (o->is(opcode::var_get) && o->operands[0] == cell) found = o->result();
+      auto look = [&](const ir::op& other) {
+        if (other.is(opcode::wgmma_mma) && other.operands[0] == cell) found = nullptr;
+      };
+      look(*o);
+      for (const auto& inner : o->regions) ir::walk(*inner, look);
+    }
+    return found;
   }
 
   // --- tcgen05
@@ -159,8 +175,18 @@ class lowerer {
     value warp = b.binary(opcode::bit_and, b.simple(opcode::role_warp, tile::element::s32), b.integer(3));
     value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
     const ir::type& t = read.result()->type;
-    value loaded = b.make(opcode::tmem_load, {b.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
-    value ready = b.make(opcode::tmem_wait_load, {loaded}, {t}).result();
+    auto load = [&](ir::builder& at) {
+      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
+      return at.make(opcode::tmem_wait_load, {loaded}, {t}).result();
+    };
+    value ready;
+    if (read.operands.size() == 2) {  // columns that no MMA wrote are not even touched
+      value cell = b.var(t);
+      b.when(read.operands[1], [&](ir::builder& some) { some.set(cell, load(some)); }, [&](ir::builder& none) { none.set(cell, none.splat(0.0, t)); });
+      ready = b.get(cell);
+    } else {
+      ready = load(b);
+    }
     ir::replace_uses(k_.body, read.result(), ready);
     ir::erase(read);
   }
@@ -168,7 +194,6 @@ class lowerer {
   ir::kernel& k_;
   const agent& who_;
   std::map<value, value> cells_;
-  std::map<std::pair<value, ir::region*>, value> whole_;
 };
 
 }  // namespace

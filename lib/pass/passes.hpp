@@ -4,6 +4,8 @@
 
 namespace tlx::pass {
 
+/// Raises for kernels that nobody runs: no warps, too many, tiles outside of the roles. Changes nothing.
+void check_roles(ir::kernel& k);
 /// Raises for rings that cannot work: never filled, never drained, filled by two roles. Changes nothing.
 void check_rings(ir::kernel& k);
 /// wgmma targets: roles joined by accumulator rings become one role, since an accumulator lives in the registers of the warps that use it.

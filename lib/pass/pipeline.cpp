@@ -8,7 +8,8 @@ namespace tlx::pass {
 
 const std::vector<pass>& pipeline_for(const std::string& target) {
   static const std::vector<pass> table = {
-      {"check-rings", check_rings, "first: users should see their own words in the message"},
+      {"check-roles", check_roles, "first: everything after it divides by the number of warps"},
+      {"check-rings", check_rings, "before anything changes: users should see their own words in the message"},
       {"merge-roles", merge_roles, "before anything counts warps or arrivals: the merged role is what arrives"},
       {"guard-reads", guard_reads, "while rings still show which MMA loop fills an accumulator"},
       {"chunk-reads", chunk_reads, "before layouts: chunks are tiles of their own"},

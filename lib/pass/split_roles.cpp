@@ -33,40 +33,76 @@ void move_ops(ir::region& from, ir::region& to) {
   from.ops.clear();
 }
 
-// What the roles ask for must fit: one value for each packed warpgroup, multiples of 8 from 24 to 256 (PTX ISA, setmaxnreg).
-void check_budgets(const ir::kernel& k, const std::vector<const agent*>& packed, const std::vector<const agent*>& whole, int available) {
-  int asked = 0;
+// Registers a thread of each warpgroup, in the order packed warpgroups, then those of the other roles; 0: nobody moves any.
+struct budget {
+  std::vector<int> packed, whole;
+  bool moves = false;
+};
+
+constexpr int packed_registers = 40, fewest = 24, enough = 240;  // setmaxnreg takes multiples of 8 from 24 to 256 (PTX ISA)
+
+int asked_by(const ir::kernel& k, const agent& a) {
+  const int registers = static_cast<int>(a.role->integer("registers"));
+  if (registers && (registers < fewest || registers > 256 || registers % 8 != 0))
+    raise(user_error({.id = "register-budget-invalid", .what = cat("role \"", a.name, "\" asks for ", registers, " registers"), .where = a.role->where,
+                      .because = "a budget is a multiple of 8 from 24 to 256", .fix = {cat("ask for ", std::clamp((registers + 7) / 8 * 8, 24, 256))},
+                      .context = cat("kernel \"", k.name, "\"")}));
+  return registers;
+}
+
+// What is handed out is what the CTA got at its start: `entry` registers for every thread. More than that would wait for ever.
+budget divide(const ir::kernel& k, const std::vector<const agent*>& packed, const std::vector<const agent*>& whole, int entry, int groups) {
+  budget b;
+  const int pool = entry * groups;
+  int fixed = 0, free_packed = 0, free_whole = 0;
   std::vector<std::string> list;
-  auto count = [&](const agent& a, int groups) {
-    const int registers = static_cast<int>(a.role->integer("registers"));
-    if (registers && (registers < 24 || registers > 256 || registers % 8 != 0))
-      raise(user_error({.id = "register-budget-invalid", .what = cat("role \"", a.name, "\" asks for ", registers, " registers"), .where = a.role->where,
-                        .because = "a budget is a multiple of 8 from 24 to 256", .fix = {cat("ask for ", std::clamp((registers + 7) / 8 * 8, 24, 256))},
-                        .context = cat("kernel \"", k.name, "\"")}));
-    if (registers) list.push_back(cat("\"", a.name, "\": ", groups, " warpgroups x ", registers));
-    return (registers ? registers : 24) * groups;
-  };
   for (size_t i = 0; i < packed.size(); i += 4) {
-    int group = 24;
-    for (size_t j = i; j < std::min(packed.size(), i + 4); ++j) group = std::max(group, count(*packed[j], 1));
-    asked += group;
+    int asked = 0;
+    for (size_t j = i; j < std::min(packed.size(), i + 4); ++j) {
+      const int mine = asked_by(k, *packed[j]);
+      if (mine) list.push_back(cat("\"", packed[j]->name, "\": 1 warpgroup x ", mine));
+      asked = std::max(asked, mine);
+    }
+    b.packed.push_back(asked);
+    (asked ? fixed : free_packed) += asked ? asked : 1;
   }
-  for (const agent* a : whole) asked += count(*a, (a->warps + 3) / 4);
-  if (!list.empty() && asked > available)
+  for (const agent* a : whole) {
+    const int asked = asked_by(k, *a), mine = (a->warps + 3) / 4;
+    if (asked) list.push_back(cat("\"", a->name, "\": ", mine, " warpgroups x ", asked));
+    b.whole.push_back(asked);
+    (asked ? fixed : free_whole) += asked ? asked * mine : mine;
+  }
+  const bool asked_for = fixed > 0;
+  if (asked_for && fixed + fewest * (free_packed + free_whole) > pool)
     raise(user_error({.id = "register-budget-exceeded",
-                      .what = cat("the roles ask for ", asked * 128, " registers, a CTA has ", available * 128, " (", join(list, ", "), ")"), .where = k.where,
-                      .because = "65,536 registers of an SM are divided among all warpgroups of its CTAs; a single-warp role takes a whole warpgroup's share",
+                      .what = cat("the roles ask for ", (fixed + fewest * (free_packed + free_whole)) * 128, " registers, a CTA has ", pool * 128, " (", join(list, ", "), ")"), .where = k.where,
+                      .because = cat("the 65,536 registers of an SM are divided among all warpgroups of its CTAs, ", entry, " a thread here; a single-warp role takes a whole warpgroup's share"),
                       .fix = {"lower a budget, use fewer warps, or leave the budgets to the compiler"}, .context = cat("kernel \"", k.name, "\"")}));
+  b.moves = asked_for || (!packed.empty() && !whole.empty() && entry < enough && entry > packed_registers);
+  if (!b.moves) return b;
+  const int small = std::min(entry, fixed + packed_registers * free_packed + fewest * free_whole <= pool ? packed_registers : fewest);
+  for (int& p : b.packed)
+    if (!p) p = small;
+  const int share = std::min(enough, (pool - fixed - small * free_packed) / std::max(1, free_whole) / 8 * 8);
+  for (int& w : b.whole)
+    if (!w) w = share;
+  return b;
+}
+
+void check_threads(const ir::kernel& k, const tile::limits& limit) {
+  const int fit = tile::ctas_by_threads(limit, k.warps * 32);
+  if (fit < k.blocks_per_processor)
+    raise(user_error({.id = "occupancy-not-met", .what = cat(k.blocks_per_processor, " CTAs per SM were asked for, ", k.warps * 32, " threads each allow ", fit), .where = k.where,
+                      .because = cat("an SM holds ", limit.threads_per_sm, " threads"), .fix = {"ask for fewer CTAs per SM, or use fewer warps"}, .context = cat("kernel \"", k.name, "\"")}));
 }
 
 }  // namespace
 
 void split_roles(ir::kernel& k) {
   const std::vector<agent> all = agents(k);
+  const tile::limits limit = *tile::target_limits(k.target);
   if (!all.front().role) {
-    if (k.warps < 1)
-      raise(user_error({.id = "warps-missing", .what = cat("kernel \"", k.name, "\" has neither roles nor a number of warps"), .where = k.where,
-                        .because = "somebody has to run it", .fix = {"call cta.warps(4_warps) in its body, or give it roles"}}));
+    check_threads(k, limit);
     place_warp_index(k, k.body, 0);
     return;
   }
@@ -77,30 +113,24 @@ void split_roles(ir::kernel& k) {
   int groups = packed_groups;
   for (const agent* a : whole) groups += (a->warps + 3) / 4;
   k.warps = groups * 4;
-  const tile::limits limit = *tile::target_limits(k.target);
   if (k.warps * 32 > limit.threads_per_cta)
     raise(user_error({.id = "too-many-warps", .what = cat("the roles need ", k.warps, " warps (", k.warps * 32, " threads), a CTA may have ", limit.threads_per_cta, " threads"), .where = k.where,
                       .because = "roles of several warps start at whole warpgroups", .fix = {"give the roles fewer warps"}, .context = cat("kernel \"", k.name, "\"")}));
 
+  check_threads(k, limit);
   const int entry = std::min(255, limit.registers_per_sm / (k.warps * 32 * k.blocks_per_processor)) / 8 * 8;
-  const int whole_groups = groups - packed_groups;
-  constexpr int packed_registers = 40, enough = 240;
-  bool asked_for = false;
-  for (const agent& a : all) asked_for = asked_for || a.role->integer("registers") > 0;
-  const bool move_registers = asked_for || (packed_groups > 0 && whole_groups > 0 && entry < enough && entry > packed_registers);
-  const int whole_registers = move_registers ? std::min(enough, (entry * groups - packed_registers * packed_groups) / std::max(1, whole_groups) / 8 * 8) : entry;
-  check_budgets(k, packed, whole, limit.registers_per_sm / (128 * k.blocks_per_processor));
-  auto set_registers = [&](ir::builder& b, int count, bool increase) {
-    if (move_registers) b.make(opcode::set_registers, {}, {}, {{"count", std::int64_t{count}}, {"increase", std::int64_t{increase}}});
+  const budget registers = divide(k, packed, whole, entry, groups);
+  auto set_registers = [&](ir::builder& b, int count) {
+    if (registers.moves && count != entry) b.make(opcode::set_registers, {}, {}, {{"count", std::int64_t{count}}, {"increase", std::int64_t{count > entry}}});
   };
 
   ir::builder b = ir::builder::before(k, *all.front().role);
   b.locate(k.where);
   value warp = b.simple(opcode::warp_id, tile::element::s32);
-  if (packed_groups > 0) {
-    b.when(b.compare("lt", warp, b.integer(packed_groups * 4)), [&](ir::builder& g) {
-      set_registers(g, packed_registers, false);
-      for (size_t i = 0; i < packed.size(); ++i) {
+  for (int group = 0; group < packed_groups; ++group) {
+    auto body = [&](ir::builder& g) {
+      set_registers(g, registers.packed[static_cast<size_t>(group)]);
+      for (size_t i = static_cast<size_t>(group) * 4; i < std::min(packed.size(), static_cast<size_t>(group) * 4 + 4); ++i) {
         const agent& a = *packed[i];
         g.locate(a.role->where);
         ir::op& mine = g.when(g.compare("eq", warp, g.integer(static_cast<std::int64_t>(i))), [&](ir::builder& w) {
@@ -114,22 +144,27 @@ void split_roles(ir::kernel& k) {
         mine.set("role", a.name).set("first_warp", static_cast<std::int64_t>(i));
         place_warp_index(k, *mine.regions[0], static_cast<int>(i));
       }
-    });
+    };
+    value here = b.compare("lt", warp, b.integer(group * 4 + 4));
+    if (group > 0) here = b.binary(opcode::bit_and, here, b.compare("ge", warp, b.integer(group * 4)));
+    b.when(here, body);
   }
   int first = packed_groups * 4;
-  for (const agent* a : whole) {
-    b.locate(a->role->where);
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const agent& a = *whole[i];
+    const int slots = (a.warps + 3) / 4 * 4;
+    b.locate(a.role->where);
     value mine = b.compare("ge", warp, b.integer(first));
-    if (first + (a->warps + 3) / 4 * 4 < k.warps || a->warps % 4) mine = b.binary(opcode::bit_and, mine, b.compare("lt", warp, b.integer(first + a->warps)));
+    if (first + slots < k.warps) mine = b.binary(opcode::bit_and, mine, b.compare("lt", warp, b.integer(first + slots)));
     ir::op& branch = b.when(mine, [&](ir::builder& w) {
-      const int asked = static_cast<int>(a->role->integer("registers"));
-      const int count = asked ? asked : whole_registers;
-      set_registers(w, count, count >= entry);
-      move_ops(*a->body, w.where());
+      set_registers(w, registers.whole[i]);  // all four warps of a warpgroup, those without work too
+      auto run = [&](ir::builder& r) { move_ops(*a.body, r.where()); };
+      if (slots == a.warps) run(w);
+      else w.when(w.compare("lt", warp, w.integer(first + a.warps)), run);
     });
-    branch.set("role", a->name).set("first_warp", std::int64_t{first});
+    branch.set("role", a.name).set("first_warp", std::int64_t{first});
     place_warp_index(k, *branch.regions[0], first);
-    first += (a->warps + 3) / 4 * 4;
+    first += slots;
   }
   for (const agent& a : all) ir::erase(*a.role);
 }

@@ -30,6 +30,7 @@ namespace tlx::runtime {
   X(copy_to_device, cuMemcpyHtoD_v2, (cu::device_pointer to, const void* from, size_t bytes))                                   \
   X(copy_to_host, cuMemcpyDtoH_v2, (void* to, cu::device_pointer from, size_t bytes))                                           \
   X(fill_bytes, cuMemsetD8_v2, (cu::device_pointer to, unsigned char value, size_t count))                                      \
+  X(pointer_attribute, cuPointerGetAttribute, (void* out, int attribute, cu::device_pointer where))                             \
   X(module_load, cuModuleLoadDataEx, (cu::module * out, const void* image, unsigned count, int* options, void** values))        \
   X(module_unload, cuModuleUnload, (cu::module which))                                                                          \
   X(module_function, cuModuleGetFunction, (cu::function * out, cu::module in, const char* name))                                \

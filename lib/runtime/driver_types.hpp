@@ -34,6 +34,8 @@ constexpr int function_max_threads = 0, function_shared_bytes = 1, function_loca
 
 constexpr int jit_info_log_buffer = 3, jit_info_log_bytes = 4, jit_error_log_buffer = 5, jit_error_log_bytes = 6, jit_log_verbose = 12;
 
+constexpr int pointer_on_device = 3;  // the address under which kernels of the current context see the memory
+
 constexpr unsigned stream_non_blocking = 1, event_default = 0;
 constexpr int capture_thread_local = 1;
 

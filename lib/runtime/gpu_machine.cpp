@@ -130,6 +130,15 @@ void gpu_machine::fill(device::address to, std::uint8_t value, std::size_t bytes
   check(context_->d, context_->d.stream_synchronize(nullptr), "cuStreamSynchronize");
 }
 
+// The driver knows every allocation that kernels of a context can use: of this GPU, of peers that were enabled, pinned and managed memory.
+bool reaches(device::machine& m, device::address where) {
+  const auto* gpu = dynamic_cast<gpu_machine*>(&m);
+  if (!gpu) return true;
+  const current scope(*gpu->context());
+  cu::device_pointer seen = 0;
+  return gpu->context()->d.pointer_attribute(&seen, cu::pointer_on_device, where) == cu::success;
+}
+
 std::shared_ptr<device::module> gpu_machine::load(const device::image& code) { return std::make_shared<gpu_module>(context_, code, about_.target); }
 
 void gpu_machine::finish(const char* what) {

@@ -32,6 +32,7 @@ SAME(jit_info_log_bytes, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES);
 SAME(jit_error_log_buffer, CU_JIT_ERROR_LOG_BUFFER);
 SAME(jit_error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(jit_log_verbose, CU_JIT_LOG_VERBOSE);
+SAME(pointer_on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
 SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
 SAME(event_default, CU_EVENT_DEFAULT);
 SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);

@@ -71,6 +71,7 @@ FAKE cuMemFree_v2(unsigned long long where) { IN_CONTEXT(cuMemFree_v2); std::fre
 FAKE cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t n) { IN_CONTEXT(cuMemcpyHtoD_v2); std::memcpy(reinterpret_cast<void*>(to), from, n); return 0; }
 FAKE cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t n) { IN_CONTEXT(cuMemcpyDtoH_v2); std::memcpy(to, reinterpret_cast<void*>(from), n); return 0; }
 FAKE cuMemsetD8_v2(unsigned long long to, unsigned char v, size_t n) { IN_CONTEXT(cuMemsetD8_v2); std::memset(reinterpret_cast<void*>(to), v, n); return 0; }
+FAKE cuPointerGetAttribute(void* out, int, unsigned long long where) { IN_CONTEXT(cuPointerGetAttribute); std::memcpy(out, &where, 8); return 0; }
 FAKE cuModuleLoadDataEx(cu::module* out, const void*, unsigned count, int* options, void** values) {
   for (unsigned i = 0; i < count; ++i) {
     if (options[i] == 3) std::strcpy(static_cast<char*>(values[i]), "info line\nptxas info : (C7508) Potential Performance Loss\n");

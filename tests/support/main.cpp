@@ -8,6 +8,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
 
 #include "tests/support/skip.hpp"
@@ -59,6 +60,9 @@ void note_skip(const std::string& why) {
 }  // namespace tlx::test
 
 int main(int argc, char** argv) {
+  setenv("TLX_CACHE", "off", 0);  // a test sees what this build compiles, not what an earlier one did
+  for (int i = 1; i < argc; ++i)
+    if (std::strncmp(argv[i], "--device=", 9) == 0) setenv("TLX_DEVICE", argv[i] + 9, 1);  // for tests that run on machines by name, see machines.hpp
   doctest::Context context(argc, argv);
   std::atexit(refuse_early_exit);
   const int result = context.run();

@@ -210,23 +210,29 @@ struct attention_case {
   int dimension = 64;
   tile::element type = tile::element::bf16;
   std::int64_t sample_tiles = 0;  // blocks that are checked, 0: all
+  std::int64_t pad = 0;           // extra elements between tokens
+  bool head_major = false;        // (head, token, dimension) in memory
+  std::int64_t extra_tokens = 0;  // tokens that belong to no sequence: nobody may read or write them
+  std::vector<int> poisoned = {}; // sequences whose inputs are NaN; their results are not looked at
+  float sigma = 1;                // standard deviation of q, k and v
 };
 
-/// Block attention over jagged sequences. Tokens of the last sequence are followed by NaN rows in every tensor, which must not leak.
+/// Block attention over jagged sequences. Everything around the sequences is NaN in every tensor and must not leak; nor may one sequence into another.
 class attention_problem {
  public:
   attention_problem(device::machine& m, const attention_case& c, std::uint64_t seed = 1) : c_(c), machine_(&m) {
     offsets_.push_back(0);
     for (int l : c.lengths) offsets_.push_back(offsets_.back() + l);
-    tokens_ = offsets_.back();
-    width_ = c.heads * c.dimension;
-    for (int i = 0; i < 3; ++i) {
-      values_[i] = random_values(static_cast<std::size_t>(tokens_ * width_), c.type, seed + static_cast<std::uint64_t>(i));
-      in_[i] = std::make_unique<guarded>(m, tokens_, width_, width_);
-      in_[i]->put(values_[i]);
+    tokens_ = offsets_.back() + c.extra_tokens;
+    head_stride_ = c.head_major ? (c.dimension + c.pad) * tokens_ : c.dimension;
+    token_stride_ = c.head_major ? c.dimension + c.pad : c.dimension * c.heads + c.pad;
+    const std::int64_t size = guard_ + std::max<std::int64_t>(0, tokens_ - 1) * token_stride_ + (c.heads - 1) * head_stride_ + c.dimension + guard_;
+    for (int i = 0; i < 4; ++i) {
+      all_[i].assign(static_cast<std::size_t>(size), nan_bits());
+      if (i < 3) fill(all_[i], seed + static_cast<std::uint64_t>(i));
+      on_[i] = device::buffer(m, all_[i].size() * 2);
+      on_[i].write(all_[i].data(), all_[i].size() * 2);
     }
-    out_ = std::make_unique<guarded>(m, tokens_, width_, width_);
-    out_->upload();
     offsets_on_ = device::buffer(m, offsets_.size() * 4);
     offsets_on_.write(offsets_.data(), offsets_.size() * 4);
   }
@@ -240,21 +246,24 @@ class attention_problem {
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(c_.lengths.size());
     p.stream = stream;
-    host::block_attention(s, {in_[0]->data()}, {in_[1]->data()}, {in_[2]->data()}, {out_->data()}, p);
+    auto tensor = [&](int i) { return host::tokens{on_[i].where() + static_cast<std::uint64_t>(guard_) * 2, token_stride_, head_stride_}; };
+    host::block_attention(s, tensor(0), tensor(1), tensor(2), tensor(3), p);
   }
   std::int64_t tokens() const { return tokens_; }
 
   verdict check() {
     machine_->wait();
     verdict v;
-    const std::vector<std::uint16_t> got = out_->fetch(v);
+    std::vector<std::uint16_t> got(all_[3].size());
+    on_[3].read(got.data(), got.size() * 2);
+    check_guards(got, v);
     if (!v.ok) return v;
     double error = 0, size = 0;
     std::int64_t tiles = 0, seen = 0;
     for (int l : c_.lengths) tiles += (l + 63) / 64 * c_.heads;
     const std::int64_t step = c_.sample_tiles && tiles > c_.sample_tiles ? tiles / c_.sample_tiles : 1;
     for (std::size_t s = 0; s < c_.lengths.size(); ++s)
-      for (std::int64_t first = offsets_[s]; first < offsets_[s + 1]; first += 64)
+      for (std::int64_t first = is_poisoned(s) ? offsets_[s + 1] : offsets_[s]; first < offsets_[s + 1]; first += 64)
         for (std::int64_t h = 0; h < c_.heads; ++h)
           if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(64, offsets_[s + 1] - first), h, got, v, error, size);
     v.rel_l2 = size > 0 ? std::sqrt(error / size) : 0;
@@ -262,8 +271,28 @@ class attention_problem {
   }
 
  private:
+  static constexpr std::int64_t guard_ = 64;
+  std::size_t place(std::int64_t token, std::int64_t head, int d) const { return static_cast<std::size_t>(guard_ + token * token_stride_ + head * head_stride_ + d); }
+  bool is_poisoned(std::size_t sequence) const { return std::find(c_.poisoned.begin(), c_.poisoned.end(), static_cast<int>(sequence)) != c_.poisoned.end(); }
+  void fill(std::vector<std::uint16_t>& tensor, std::uint64_t seed) {
+    const std::int64_t width = c_.heads * c_.dimension;
+    const std::vector<std::uint16_t> values = random_values(static_cast<std::size_t>(offsets_.back() * width), c_.type, seed, c_.sigma);
+    for (std::size_t s = 0; s < c_.lengths.size(); ++s) {
+      if (is_poisoned(s)) continue;
+      for (std::int64_t t = offsets_[s]; t < offsets_[s + 1]; ++t)
+        for (std::int64_t h = 0; h < c_.heads; ++h) std::copy_n(values.begin() + t * width + h * c_.dimension, c_.dimension, tensor.begin() + static_cast<std::ptrdiff_t>(place(t, h, 0)));
+    }
+  }
+  void check_guards(const std::vector<std::uint16_t>& got, verdict& v) const {
+    std::vector<bool> mine(got.size());
+    for (std::int64_t t = 0; t < offsets_.back(); ++t)
+      for (std::int64_t h = 0; h < c_.heads; ++h)
+        for (int d = 0; d < c_.dimension; ++d) mine[place(t, h, d)] = true;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (!mine[i] && got[i] != nan_bits() && v.ok) v = {false, 0, cat("wrote outside the result, at element ", static_cast<std::int64_t>(i) - guard_), 0};
+  }
   double at(int tensor, std::int64_t token, std::int64_t head, int d) const {
-    return decode(values_[tensor][static_cast<std::size_t>(token * width_ + head * c_.dimension + d)], c_.type);
+    return decode(all_[tensor][place(token, head, d)], c_.type);
   }
   void check_block(std::int64_t first, std::int64_t rows, std::int64_t head, const std::vector<std::uint16_t>& got, verdict& v, double& error, double& size) {
     const double scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension));
@@ -284,7 +313,7 @@ class attention_problem {
           expected += term;
           magnitude += std::abs(term);
         }
-        const double value = decode(got[static_cast<std::size_t>((first + i) * width_ + head * c_.dimension + d)], c_.type);
+        const double value = decode(got[place(first + i, head, d)], c_.type);
         // each probability is rounded to the type (relative roundoff), scores carry f32 error (a few 2^-20 in the exponent), the result is rounded
         const double tolerance = (1.1 * roundoff(c_.type) + 0x1p-17) * magnitude + 1.01 * roundoff(c_.type) * std::abs(expected) + 0x1p-24;
         const double off = std::abs(value - expected);
@@ -300,10 +329,9 @@ class attention_problem {
   attention_case c_;
   device::machine* machine_;
   std::vector<std::int32_t> offsets_;
-  std::int64_t tokens_ = 0, width_ = 0;
-  std::vector<std::uint16_t> values_[3];
-  std::unique_ptr<guarded> in_[3], out_;
-  device::buffer offsets_on_;
+  std::int64_t tokens_ = 0, token_stride_ = 0, head_stride_ = 0;
+  std::vector<std::uint16_t> all_[4];  // q, k, v and what o holds before
+  device::buffer on_[4], offsets_on_;
 };
 
 }  // namespace tlx::problems

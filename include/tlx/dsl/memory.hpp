@@ -24,7 +24,8 @@ struct box_of {
   }
 };
 
-/// What jagged() and grid_of() hand to a role for one tile.
+/// What lines_of(), grid_of() and jagged() hand to a body for one tile, in elements.
+struct line_box { index first; };
 struct grid_box { index row, col; };
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
@@ -44,11 +45,8 @@ class view {
     value_ = v;
   }
   static ir::type type() { return ir::type::view_of(tile::element_of<T>, Rank); }
-  dsl::context& home() const { return *home_; }
-  ir::value used() const {
-    if (home_ == nullptr) return unbound();
-    return home_->use(value_, home_);
-  }
+  dsl::context& home() const { return dsl::bound(home_); }
+  ir::value used() const { return home().use(value_, home_); }
 
   index extent(int axis, location where = location::here()) const {
     ir::value v = used();
@@ -59,6 +57,10 @@ class view {
   box_of<T, Rank> at(const Coordinates&... c) const {
     static_assert(sizeof...(Coordinates) == Rank, "tlx: one coordinate per axis of the view");
     return {home_, used(), {coordinate(c)...}};
+  }
+  box_of<T, Rank> operator[](const line_box& b) const {
+    static_assert(Rank == 1, "tlx: a line box is a box of a vector");
+    return at(b.first);
   }
   box_of<T, Rank> operator[](const grid_box& b) const {
     static_assert(Rank == 2, "tlx: a grid box is a box of a matrix");
@@ -74,15 +76,9 @@ class view {
  private:
   ir::value coordinate(const index& i) const { return home_->use(i.raw(), &i.home()); }
   ir::value coordinate(int i) const { return dsl::constant_of<std::int32_t>(*home_, i); }
-  static ir::value unbound();
   dsl::context* home_ = nullptr;
   ir::value value_ = nullptr;
 };
-
-template <class T, int Rank>
-ir::value view<T, Rank>::unbound() {
-  return dsl::context("", "", {}).use(nullptr, nullptr);
-}
 
 /// Kinds of ring parts.
 template <class T, int Rows, int Cols>

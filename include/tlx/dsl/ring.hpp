@@ -16,7 +16,7 @@ class slot_of {
   slot_of(const slot_of&) = delete;
   slot_of& operator=(const slot_of&) = delete;
   ~slot_of() {
-    if (std::uncaught_exceptions() == unwinding_) home_->at().make(ir::opcode::ring_close, {opened_->result()});
+    if (std::uncaught_exceptions() == unwinding_) home_->close(*opened_);
   }
   template <size_t I>
   operand_of<std::tuple_element_t<I, std::tuple<Specs...>>> part() const { return {home_, opened_->result(I)}; }

@@ -41,7 +41,7 @@ class scalar {
   scalar& operator=(const scalar&) = delete;  // a carried value is a cell<T>: an assignment would be lost when the loop is recorded
   explicit operator bool() const = delete;    // `if` on a traced value: use when(condition, ...)
 
-  dsl::context& home() const { return *home_; }
+  dsl::context& home() const { return dsl::bound(home_); }
   ir::value raw() const { return value_; }
   void bind(dsl::context& home, ir::value v) {
     home_ = &home;
@@ -76,11 +76,11 @@ class scalar {
 #undef TLX_COMPARE
   friend scalar operator-(const scalar& a) { return a.with(a.home().at().unary(ir::opcode::neg, a.used())); }
 
-  ir::value used() const { return home_->use(value_, home_); }
+  ir::value used() const { return home().use(value_, home_); }
 
  private:
   scalar with(ir::value v) const { return {*home_, v}; }
-  ir::value used(const scalar& other) const { return home_->use(other.value_, other.home_); }
+  ir::value used(const scalar& other) const { return home().use(other.value_, other.home_); }
   ir::value made(literal<T> l) const { return dsl::constant_of(*home_, l.value); }
 
   dsl::context* home_ = nullptr;

@@ -23,6 +23,10 @@ device::resources measure(device::machine& gpu, device::module& code, const std:
 /// Looks the entry up, loads its code and sets its shared memory limit, so that its first launch does nothing but launch.
 void prepare(device::machine& gpu, device::module& code, const std::string& entry, std::uint32_t dynamic_shared_bytes);
 
+/// Whether kernels on this machine can use an address: memory of the GPU itself, of peers that were enabled, pinned or managed. True for machines
+/// that are no GPU.
+bool reaches(device::machine& m, device::address where);
+
 /// Tensor maps encoded so far: stays put while launches repeat with the same recipes.
 std::uint64_t maps_encoded(device::machine& gpu);
 

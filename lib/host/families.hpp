@@ -1,0 +1,10 @@
+// The library's kernels by family; library.cpp puts them into one list.
+#pragma once
+#include "tlx/host/library.hpp"
+
+namespace tlx::host {
+
+std::vector<library_kernel> gemm_kernels();
+std::vector<library_kernel> attention_kernels();
+
+}  // namespace tlx::host

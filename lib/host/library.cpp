@@ -1,0 +1,13 @@
+#include "tlx/host/library.hpp"
+
+#include "host/families.hpp"
+
+namespace tlx::host {
+
+std::vector<library_kernel> library_kernels() {
+  std::vector<library_kernel> all = gemm_kernels();
+  for (library_kernel& k : attention_kernels()) all.push_back(std::move(k));
+  return all;
+}
+
+}  // namespace tlx::host

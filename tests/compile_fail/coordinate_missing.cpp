@@ -1,0 +1,8 @@
+// error: tlx: one coordinate per axis of the view
+#include "tlx/dsl/kernel.hpp"
+
+using namespace tlx;
+
+struct arguments { TLX_ARGUMENTS(arguments, (view<bf16, 2>, a), (view<f16, 2>, h)); };
+
+void body(const arguments& in) { (void)in.a.at(0); }

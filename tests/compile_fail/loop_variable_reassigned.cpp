@@ -1,0 +1,11 @@
+// error: deleted
+#include "tlx/dsl/kernel.hpp"
+
+using namespace tlx;
+
+void step(const index& high) {
+  for_each(high, [&](index i) {
+    index next = i;
+    next = i + 1;
+  });
+}

@@ -1,0 +1,107 @@
+// host::block_attention against float64 on every machine of the run.
+#include <doctest/doctest.h>
+
+#include "tests/support/machines.hpp"
+#include "tests/support/problems.hpp"
+#include "tests/support/skip.hpp"
+#include "tlx/support/error.hpp"
+
+using namespace tlx;
+using problems::attention_case;
+constexpr auto f16 = tile::element::f16;
+
+namespace {
+
+void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t seed = 1) {
+  std::string lengths;
+  for (size_t i = 0; i < std::min<size_t>(c.lengths.size(), 12); ++i) lengths += cat(c.lengths[i], " ");
+  CAPTURE(cat(tile::name(c.type), " D ", c.dimension, " heads ", c.heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
+  try {
+    problems::attention_problem p(*m.on, c, seed);
+    p.run(*m.with);
+    const problems::verdict v = p.check();
+    CHECK_MESSAGE(v.ok, v.why);
+  } catch (const error& e) {
+    FAIL_CHECK(e.what());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("sequences of every length around a block are right, alone and among others") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128})
+      for (const tile::element type : {tile::element::bf16, f16}) {
+        for (const int length : {1, 63, 64, 65}) expect(m, {.lengths = {length}, .heads = 1, .dimension = d, .type = type});
+        expect(m, {.lengths = {0, 1, 63, 64, 65, 127, 128, 200}, .heads = 2, .dimension = d, .type = type}, 5);
+        expect(m, {.lengths = {200, 0, 0, 64, 1, 0}, .heads = 1, .dimension = d, .type = type}, 9);
+      }
+  });
+}
+
+TEST_CASE("no sequences, empty sequences and no heads are no work") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    expect(m, {.lengths = {}});
+    expect(m, {.lengths = {0}});
+    expect(m, {.lengths = {0, 0, 0}});
+    expect(m, {.lengths = {0, 0, 5, 0}});
+  });
+}
+
+TEST_CASE("one to five heads are right") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (int heads = 1; heads <= 5; ++heads) expect(m, {.lengths = {65, 3}, .heads = heads, .dimension = heads % 2 ? 64 : 128}, static_cast<std::uint64_t>(heads));
+  });
+}
+
+TEST_CASE("tokens may lie apart, and heads may be the slow axis") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      expect(m, {.lengths = {70, 1, 64}, .heads = 2, .dimension = d, .pad = 8});
+      expect(m, {.lengths = {70, 1, 64}, .heads = 3, .dimension = d, .pad = 64});
+      expect(m, {.lengths = {70, 1, 64}, .heads = 2, .dimension = d, .head_major = true});
+      expect(m, {.lengths = {5, 130}, .heads = 3, .dimension = d, .type = f16, .pad = 16, .head_major = true});
+    }
+  });
+}
+
+TEST_CASE("NaN in other sequences and beyond the last one does not leak") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      expect(m, {.lengths = {7, 30, 64, 65, 1}, .heads = 2, .dimension = d, .extra_tokens = 50, .poisoned = {0, 2, 4}});
+      expect(m, {.lengths = {7, 30, 64, 65, 1}, .heads = 2, .dimension = d, .type = f16, .extra_tokens = 3, .poisoned = {1, 3}});
+    }
+  });
+}
+
+TEST_CASE("large scores do not overflow the softmax") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    expect(m, {.lengths = {64, 17}, .heads = 1, .dimension = 64, .sigma = 8});
+    expect(m, {.lengths = {64, 17}, .heads = 1, .dimension = 128, .type = f16, .sigma = 6});
+  });
+}
+
+TEST_CASE("the order in which the simulator runs warps does not change attention") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    if (!m.simulator()) return;
+    for (const std::uint64_t seed : {2, 3, 4}) {
+      m.simulator()->set_seed(seed);
+      CAPTURE(seed);
+      expect(m, {.lengths = {100, 64, 3}, .heads = 2, .dimension = 64});
+      expect(m, {.lengths = {100, 64, 3}, .heads = 2, .dimension = 128});
+    }
+    m.simulator()->set_seed(1);
+  });
+}
+
+TEST_CASE("a production batch is right where it is sampled") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    std::mt19937 bits(7);
+    std::vector<int> lengths(m.is_gpu() ? 1152 : 12);
+    for (int& l : lengths) l = static_cast<int>(bits() % (m.is_gpu() ? 1024 : 70));
+    expect(m, {.lengths = lengths, .heads = m.is_gpu() ? 4 : 1, .dimension = 64, .sample_tiles = 500});
+    if (!m.is_gpu()) return;
+    expect(m, {.lengths = lengths, .heads = 4, .dimension = 128, .type = f16, .sample_tiles = 500});
+    expect(m, {.lengths = std::vector<int>(70000, 1), .heads = 1, .dimension = 64, .sample_tiles = 500});  // more CTAs than a y or z axis takes
+  });
+}

@@ -1,0 +1,197 @@
+// Kernels as users write them, in the shapes that the library's own do not have: products in loops, slots that close early, odd roles.
+#include <doctest/doctest.h>
+
+#include "tests/support/machines.hpp"
+#include "tests/support/problems.hpp"
+#include "tests/support/skip.hpp"
+#include "tlx/host/launch.hpp"
+#include "tlx/support/error.hpp"
+
+using namespace tlx;
+using namespace tlx::literals;
+
+namespace {
+
+constexpr auto type = tile::element::bf16;
+
+struct matrices {
+  std::vector<std::uint16_t> values;
+  device::buffer on;
+  matrices(device::machine& m, std::vector<std::uint16_t> v) : values(std::move(v)), on(m, values.size() * 2) { on.write(values.data(), values.size() * 2); }
+  void fetch() { on.read(values.data(), values.size() * 2); }
+  double at(int i) const { return problems::decode(values[static_cast<size_t>(i)], type); }
+};
+matrices random(device::machine& m, int count, std::uint64_t seed) { return {m, problems::random_values(static_cast<size_t>(count), type, seed)}; }
+matrices empty(device::machine& m, int count) { return {m, std::vector<std::uint16_t>(static_cast<size_t>(count), problems::nan_bits())}; }
+
+// c = a b^T with the epilogue given
+struct product {
+  TLX_ARGUMENTS(product, (view<bf16, 2>, a), (view<bf16, 2>, b), (view<bf16, 2>, c));
+};
+
+void check_product(const matrices& a, const matrices& b, const matrices& c, int m, int n, int k, double factor) {
+  int wrong = 0;
+  for (int i = 0; i < m; ++i)
+    for (int j = 0; j < n; ++j) {
+      double sum = 0, size = 0;
+      for (int x = 0; x < k; ++x) {
+        sum += a.at(i * k + x) * b.at(j * k + x);
+        size += std::abs(a.at(i * k + x) * b.at(j * k + x));
+      }
+      wrong += !(std::abs(c.at(i * n + j) - factor * sum) <= factor * size * 0x1p-18 + std::abs(factor * sum) * 0x1.02p-8);
+    }
+  CHECK(wrong == 0);
+}
+
+template <int N>
+void early_close(block& cta, const product& in) {
+  auto tiles = cta.persistent(grid_of<128, N>(in.c));
+  auto ab = cta.ring<3>("ab", shared<bf16, 128, 64>, shared<bf16, N, 64>);
+  auto d = cta.ring<2>("d", accumulator<float, 128, N>);
+  cta.roles(tiles,
+    role("load", 1_warp, [&](const grid_box& t) {
+      for_each(ceil_div(in.a.extent(1), 64), [&](index i) {
+        auto slot = ab.fill();
+        load(get<0>(slot), in.a.at(t.row, i * 64));
+        load(get<1>(slot), in.b.at(t.col, i * 64));
+      });
+    }),
+    role("mma", 1_warp, [&](const grid_box&) {
+      auto acc = d.fill();
+      for_each(ceil_div(in.a.extent(1), 64), [&](index i) {
+        auto slot = ab.drain();
+        mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
+      });
+    }),
+    role("epilogue", cta.has_tensor_memory() ? 4_warps : 8_warps, [&](const grid_box& t) {
+      auto values = read(d.drain());  // the slot closes here, the values are used below
+      auto twice = values * 2.0f;
+      store(in.c[t], cast<bf16>(twice));
+    }));
+}
+
+}  // namespace
+
+TEST_CASE("an accumulator may be let go before its values are stored") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int rows = 128 * 2, cols = 256 * 5, k = 64;  // one K tile: the next product comes at once
+    matrices a = random(*m.on, rows * k, 1), b = random(*m.on, cols * k, 2), c = empty(*m.on, rows * cols);
+    for (const std::uint64_t seed : {1, 2, 3}) {
+      if (m.simulator()) m.simulator()->set_seed(seed);
+      host::launch<product>(*m.with, "early_close", early_close<256>, {device::view_value(a.on.where(), {rows, k}), device::view_value(b.on.where(), {cols, k}), device::view_value(c.on.where(), {rows, cols})});
+      m.on->wait();
+      c.fetch();
+      check_product(a, b, c, rows, cols, k, 2);
+    }
+  });
+}
+
+namespace {
+
+struct chain {
+  TLX_ARGUMENTS(chain, (view<bf16, 2>, q), (view<bf16, 2>, k), (view<bf16, 2>, v), (view<bf16, 2>, o));
+};
+
+// o = sum over blocks i of bf16(q k_i^T / 8) v_i: a product whose operand is another product's result, in a loop.
+void chained(block& cta, const chain& in) {
+  cta.warps(4_warps);
+  auto q = cta.ring<1>("q", shared<bf16, 64, 64>);
+  auto k = cta.ring<2>("k", shared<bf16, 64, 64>), v = cta.ring<2>("v", shared<bf16, 64, 64>);
+  const index row = cta.cta_id() * 64;
+  cta.home().kernel().grid[0] = "(ceil_div q.0 64)";
+  load(q.fill(), in.q.at(row, 0));
+  auto mine = q.drain();
+  load(k.fill(), in.k.at(0, 0));
+  load(v.fill(), in.v.at(0, 0));
+  auto o = mma(cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f), v.drain());
+  for_each(range{constant(cta.home(), 1), ceil_div(in.k.extent(0), 64)}, [&](index i) {
+    load(k.fill(), in.k.at(i * 64, 0));
+    load(v.fill(), in.v.at(i * 64, 0));
+    auto p = cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f);
+    mma(o, p, v.drain(), accumulate(i > 0));
+  });
+  store(in.o.at(row, 0), cast<bf16>(read(o)));
+}
+
+}  // namespace
+
+TEST_CASE("a product in a loop may take another product's result as its operand") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int blocks : {1, 2, 3, 6})
+      for (const std::uint64_t seed : {1, 2, 3}) {
+        if (m.simulator()) m.simulator()->set_seed(seed);
+        CAPTURE(blocks);
+        CAPTURE(seed);
+        constexpr int rows = 128;
+        const int keys = 64 * blocks;
+        matrices q = random(*m.on, rows * 64, 1), k = random(*m.on, keys * 64, 2), v = random(*m.on, keys * 64, 3), o = empty(*m.on, rows * 64);
+        try {
+          host::launch<chain>(*m.with, "chained", chained,
+                              {device::view_value(q.on.where(), {rows, 64}), device::view_value(k.on.where(), {keys, 64}), device::view_value(v.on.where(), {keys, 64}), device::view_value(o.on.where(), {rows, 64})});
+          m.on->wait();
+        } catch (const error& e) {
+          FAIL_CHECK(e.what());
+          return;
+        }
+        o.fetch();
+        int wrong = 0;
+        for (int i = 0; i < rows; ++i)
+          for (int d = 0; d < 64; ++d) {
+            double sum = 0, size = 0;
+            for (int j = 0; j < keys; ++j) {
+              double s = 0;
+              for (int x = 0; x < 64; ++x) s += q.at(i * 64 + x) * k.at(j * 64 + x);
+              sum += s / 8 * v.at(j * 64 + d);
+              size += std::abs(s / 8 * v.at(j * 64 + d));
+            }
+            wrong += !(std::abs(o.at(i * 64 + d) - sum) <= size * 0x1.1p-8 + std::abs(sum) * 0x1.02p-8);  // p is rounded to bf16, then the sum
+          }
+        CHECK(wrong == 0);
+      }
+  });
+}
+
+namespace {
+
+struct move {
+  TLX_ARGUMENTS(move, (view<bf16, 2>, x), (view<bf16, 2>, y));
+};
+
+template <int Warps, int Registers>
+void through_a_ring(block& cta, const move& in) {
+  auto tiles = cta.persistent(grid_of<64, 64>(in.y));
+  auto ring = cta.ring<2>("r", shared<bf16, 64, 64>);
+  cta.roles(tiles,
+    role("fetch", warp_count{Warps}, registers{Registers}, [&](const grid_box& t) { write(ring.fill(), fetch<64, 64>(in.x[t])); }),
+    role("idle", 1_warp, registers{Registers ? 32 : 0}, [&](const grid_box& t) { when(t.row < 0, [&] { store(in.y[t], fetch<64, 64>(in.x[t])); }); }),
+    role("put", 4_warps, [&](const grid_box& t) { store(in.y[t], read(ring.drain())); }));
+}
+
+template <int Warps, int Registers>
+void check_move(test::machine_under_test& m) {
+  constexpr int rows = 200, cols = 136;
+  matrices x = random(*m.on, rows * cols, 4), y = empty(*m.on, rows * cols);
+  try {
+    host::launch<move>(*m.with, cat("move_", Warps, "_", Registers), through_a_ring<Warps, Registers>, {device::view_value(x.on.where(), {rows, cols}), device::view_value(y.on.where(), {rows, cols})});
+    m.on->wait();
+  } catch (const error& e) {
+    FAIL_CHECK(e.what());
+    return;
+  }
+  y.fetch();
+  CHECK(x.values == y.values);
+}
+
+}  // namespace
+
+TEST_CASE("roles of one, two, four and six warps hand tiles on, with register budgets or without") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    check_move<1, 0>(m);
+    check_move<2, 0>(m);
+    check_move<4, 0>(m);
+    check_move<6, 0>(m);
+    check_move<2, 40>(m);
+    check_move<4, 200>(m);
+    check_move<6, 64>(m);
+  });
+}
