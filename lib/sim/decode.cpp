@@ -455,6 +455,8 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
   for (const decoder::call_site& c : d.calls) p.code[c.at].target = entry_pc.at(c.callee);
   for (const auto& [begin, end] : extents) find_joins(p, begin, end);
 
+  mark_wgmma_registers(p);
+
   const std::uint32_t threads = std::max({p.required_threads[0] * std::max(1U, p.required_threads[1]) * std::max(1U, p.required_threads[2]),
                                           p.maximum_threads[0] * std::max(1U, p.maximum_threads[1]) * std::max(1U, p.maximum_threads[2])});
   if (entry.maximum_registers) p.registers_per_thread = entry.maximum_registers;

@@ -87,6 +87,8 @@ bool decode_synchronisation(decoder& d);
 bool decode_async(decoder& d);
 bool decode_matrix(decoder& d);
 
+/// Fills program::wgmma_registers and instruction::touches_wgmma.
+void mark_wgmma_registers(program& p);
 /// Fills instruction::join of the divergent branches in code[begin, end).
 void find_joins(program& p, std::size_t begin, std::size_t end);
 

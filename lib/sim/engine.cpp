@@ -106,6 +106,7 @@ void engine::launch_next_cluster() {
         }
       w->local.assign(std::size_t{code.local_bytes} * 32, std::byte{0});
       w->register_count = code.registers_per_thread;
+      w->unfenced = code.wgmma_registers;
       context& first = new_context(*w);
       first.who = w->launched;
       first.at = context::state::runnable;
@@ -243,7 +244,7 @@ void engine::run_warp(warp& w, unsigned budget) {
       ++executed;
       if (!active) { ++c->pc; continue; }
       lane_count += static_cast<unsigned>(std::popcount(active));
-      if (!w.wgmmas.empty()) check_pinned(w, i);
+      if (i.touches_wgmma) [[unlikely]] touch_wgmma(w, i);
       if (i.alu) { i.alu(registers, i, active); ++c->pc; continue; }
       const step s = i.run(*this, w, *c, i, active);
       if (s == step::next) { ++c->pc; continue; }

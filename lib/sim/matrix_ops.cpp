@@ -1,9 +1,11 @@
 // ldmatrix, stmatrix, mma.sync and wgmma at work.
 #include "sim/matrix_ops.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "sim/decode.hpp"
 #include "sim/ops.hpp"
 #include "tlx/support/text.hpp"
 
@@ -230,23 +232,54 @@ void engine::land_wgmmas(warp& w, std::size_t groups_left) {
   if (any) pin_all(w, *this);
 }
 
-void engine::check_pinned(warp& w, const instruction& i) {
-  if (i.run == op_wgmma || i.run == op_wgmma_fence || i.run == op_wgmma_group || i.run == op_copy_local || i.run == op_print || i.run == op_call) return;
-  const auto touched = [&](std::uint32_t slot, bool write) {
-    if (slot == no_slot || slot / 128 >= w.pinned.size()) return;
+namespace {
+
+/// Calls visit(slot, written) for every register slot that an instruction names.
+template <class Visit> void for_slots(const program& p, const instruction& i, Visit&& visit) {
+  if (i.run == op_copy_local || i.run == op_print || i.run == op_call || i.run == op_assert_fail) return;  // their fields are places in local memory
+  const bool list_written = i.run == op_load || i.run == op_ldmatrix || i.run == op_mma_sync || i.run == op_atomic;
+  const bool unpacks = !i.run && i.mode.kind && i.d2 != no_slot;
+  visit(i.d, true); visit(i.d2, true); visit(i.a, false); visit(i.b, false); visit(i.c, unpacks); visit(i.e, unpacks);
+  for (std::uint32_t k = 0; k < i.list_count; ++k) visit(p.lists[i.list + k], list_written);
+  for (std::uint32_t k = 0; k < i.list2_count; ++k) visit(p.lists[i.list2 + k], false);
+}
+
+}  // namespace
+
+void mark_wgmma_registers(program& p) {
+  bool any = false;
+  for (const instruction& i : p.code) any = any || i.run == op_wgmma;
+  if (!any) return;
+  p.wgmma_registers.assign(p.register_bytes / 128 + 1, 0);
+  for (const instruction& i : p.code) {
+    if (i.run != op_wgmma) continue;
+    const wgmma_detail& x = p.detail<wgmma_detail>(i);
+    for (const std::uint32_t s : x.d_slots) p.wgmma_registers[s / 128] = 1;
+    for (const std::uint32_t s : x.a_slots) p.wgmma_registers[s / 128] = 1;
+  }
+  for (instruction& i : p.code) {
+    if (i.run == op_wgmma) continue;
+    for_slots(p, i, [&](std::uint32_t slot, bool) { if (slot != no_slot && slot / 128 < p.wgmma_registers.size() && p.wgmma_registers[slot / 128]) i.touches_wgmma = true; });
+  }
+}
+
+void engine::touch_wgmma(warp& w, const instruction& i) {
+  for_slots(code, i, [&](std::uint32_t slot, bool write) {
+    if (slot == no_slot || slot / 128 >= code.wgmma_registers.size() || !code.wgmma_registers[slot / 128]) return;
+    w.unfenced[slot / 128] = 1;
+    if (w.wgmmas.empty()) return;
     const std::uint8_t how_pinned = w.pinned[slot / 128];
     if (how_pinned == 1 || (how_pinned == 2 && write)) fault("race", how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched before wgmma.wait_group" : "an A register of a wgmma in flight is written before wgmma.wait_group", &w, &i);
-  };
-  const bool list_written = i.run == op_load || i.run == op_ldmatrix || i.run == op_mma_sync || i.run == op_atomic;
-  touched(i.d, true); touched(i.d2, true); touched(i.a, false); touched(i.b, false); touched(i.c, false); touched(i.e, false);
-  for (std::uint32_t k = 0; k < i.list_count; ++k) touched(code.lists[i.list + k], list_written);
-  for (std::uint32_t k = 0; k < i.list2_count; ++k) touched(code.lists[i.list2 + k], false);
+  });
 }
 
 step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) {
   whole_warp(e, w, i, active);
   const wgmma_detail& x = e.code.detail<wgmma_detail>(i);
   if (w.index / 4 * 4 + 4 > w.home->warps.size()) e.fault("barrier_misuse", "wgmma needs four warps of one warpgroup", &w, &i);
+  for (const auto* slots : {&x.d_slots, &x.a_slots})
+    for (const std::uint32_t r : *slots)
+      if (w.unfenced[r / 128]) e.fault("race", "a register of this wgmma was touched, and no wgmma.fence stands between", &w, &i);
   const lanes p = *w.slot<lanes>(x.scale_d) ^ (x.scale_d_inverted ? all_lanes : 0U);
   pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++, w.wgmma_sequence++};
   std::vector<std::uint32_t> addresses;
@@ -277,7 +310,11 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
   return step::next;
 }
 
-step op_wgmma_fence(engine&, warp&, context&, const instruction&, lanes) { return step::next; }
+step op_wgmma_fence(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  std::fill(w.unfenced.begin(), w.unfenced.end(), std::uint8_t{0});
+  return step::next;
+}
 
 step op_wgmma_group(engine& e, warp& w, context&, const instruction& i, lanes active) {
   whole_warp(e, w, i, active);

@@ -288,7 +288,7 @@ class engine {
 
   // ---- wgmma
   void land_wgmmas(warp& w, std::size_t groups_left);
-  void check_pinned(warp& w, const instruction& i);
+  void touch_wgmma(warp& w, const instruction& i);
 
   global_memory& memory;
   const program& code;

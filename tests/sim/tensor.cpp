@@ -182,3 +182,24 @@ TEST_CASE("launch control hands each CTA of the grid out exactly once") {
     for (const std::uint32_t n : out) CHECK(n == 0xEEEEEEEE + 1);
   }
 }
+
+TEST_CASE("wgmma registers are fenced before and waited for after") {
+  // One m64n8k16 of zeros; the accumulator comes out as it went in.
+  const auto kernel_of = [](const std::string& fence, const std::string& wait, const std::string& between) {
+    return R"(.shared .align 128 .b8 a[4096]; mov.u32 %r1, a; mad.lo.u32 %r2, %r0, 16, %r1; mov.u32 %r3, 0; st.shared.v4.b32 [%r2], {%r3, %r3, %r3, %r3}; st.shared.v4.b32 [%r2+2048], {%r3, %r3, %r3, %r3};
+      fence.proxy.async.shared::cta; bar.sync 0;
+      mov.f32 %f1, 0f40400000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1; setp.eq.u32 %p1, 1, 1;
+      shr.u32 %r1, %r1, 4; cvt.u64.u32 %rd3, %r1; or.b64 %rd3, %rd3, 0x0000001000080000;)" + fence +
+           "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %rd3, %rd3, %p1, 1, 1, 0, 0; wgmma.commit_group.sync.aligned;" + between + wait +
+           "mul.wide.u32 %rd4, %r0, 4; add.s64 %rd4, %rd2, %rd4; st.global.f32 [%rd4], %f4;";
+  };
+  setup s;
+  s.threads = 128;
+  s.out_words = 128;
+  const std::string fence = "wgmma.fence.sync.aligned;", wait = "wgmma.wait_group.sync.aligned 0;";
+  CHECK(real(run(kernel_of(fence, wait, ""), {0}, s)[77]) == 3.0F);
+  CHECK(id_of([&] { run(kernel_of("", wait, ""), {0}, s); }) == "race");
+  CHECK(id_of([&] { run(kernel_of(fence, "", ""), {0}, s); }) == "race");
+  CHECK(id_of([&] { run(kernel_of(fence, wait, "mov.f32 %f2, 0f00000000;"), {0}, s); }) == "race");
+  CHECK(id_of([&] { run(kernel_of(fence, wait, "st.shared.u32 [a], 0;"), {0}, s); }) == "race");  // an operand is overwritten while it may still be read
+}
