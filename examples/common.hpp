@@ -18,9 +18,9 @@
 namespace examples {
 
 /// "gpu", "gpu:1", "sim:sm_90a", ... The simulated chip has two SMs, so that a persistent kernel has several tiles for each CTA.
-inline std::unique_ptr<tlx::device::machine> open(std::string name) {
+inline std::unique_ptr<tlx::device::machine> open(std::string name, std::uint64_t seed = 1) {
   if (name.empty()) name = tlx::runtime::gpu_count() > 0 ? "gpu" : "sim:sm_100a";
-  if (name.rfind("sim:", 0) == 0) return tlx::sim::open(name.substr(4), {.processor_count = 2});
+  if (name.rfind("sim:", 0) == 0) return tlx::sim::open(name.substr(4), {.seed = seed, .processor_count = 2});
   return tlx::runtime::open(name.rfind("gpu:", 0) == 0 ? std::stoi(name.substr(4)) : 0);
 }
 
@@ -31,10 +31,11 @@ inline std::string option(int argc, char** argv, const std::string& word) {
   return {};
 }
 
-/// Runs an example on the machine that --device names. `body` says whether its result is right.
+/// Runs an example on the machine that --device names; --seed picks another legal order of events on a simulated one. `body` says whether its result is right.
 inline int main(int argc, char** argv, const std::function<bool(tlx::device::machine&)>& body) {
   try {
-    const auto machine = open(option(argc, argv, "--device"));
+    const std::string seed = option(argc, argv, "--seed");
+    const auto machine = open(option(argc, argv, "--device"), seed.empty() ? 1 : std::stoull(seed));
     std::printf("on %s (%s)\n", machine->about().name.c_str(), machine->about().target.c_str());
     const bool right = body(*machine);
     std::puts(right ? "right" : "WRONG");

@@ -82,7 +82,7 @@ def check_errors(root, tracked):
     """Ids that sources raise and ids that docs/errors.d explains are the same set."""
     raised, quoted = {}, set()
     for path in tracked:
-        if path.parts[0] in ("include", "lib", "tools") and path.suffix in (".hpp", ".cpp", ".inc", ".def"):
+        if path.parts[0] in ("include", "lib", "tools", "bench") and path.suffix in (".hpp", ".cpp", ".inc", ".def"):
             text = (root / path).read_text(encoding="utf-8")
             for found in ID.finditer(text):
                 for name in re.findall(r'"([a-z0-9]+(?:-[a-z0-9]+)*)"', found.group(1)):

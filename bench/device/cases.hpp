@@ -30,8 +30,19 @@ struct gemm_shape {
 std::vector<gemm_shape> gemm_shapes();
 std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape);
 
-/// Jagged block attention: 1152 sequences of 1 to 1024 tokens, 4 heads.
-std::vector<row> measure_attention(const setting& on, int dimension);
+/// Block attention, 4 heads. The jagged batch is the one to judge by; the others leave out one cost each, and differences say what it is.
+enum class batch_kind {
+  jagged,    // 1152 sequences of 1 to 1024 tokens
+  whole,     // 1152 sequences of 512 tokens: no partial tiles
+  single,    // one sequence: no search for it either
+};
+struct attention_shape {
+  int dimension;
+  batch_kind batch = batch_kind::jagged;
+  std::string name() const;
+};
+std::vector<attention_shape> attention_shapes();
+std::vector<row> measure_attention(const setting& on, const attention_shape& shape);
 
 /// Host time of a launch: the driver alone, device::machine, and host::gemm with its arguments checked and bound.
 std::vector<row> measure_launch(const setting& on);

@@ -37,7 +37,7 @@ struct job {
 std::vector<job> jobs() {
   std::vector<job> all;
   for (const bench::gemm_shape& s : bench::gemm_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_gemm(on, s); }});
-  for (const int d : {64, 128}) all.push_back({cat("attention_d", d), [d](const bench::setting& on) { return bench::measure_attention(on, d); }});
+  for (const bench::attention_shape& s : bench::attention_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_attention(on, s); }});
   all.push_back({"launch_host", bench::measure_launch});
   return all;
 }

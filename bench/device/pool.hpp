@@ -21,6 +21,15 @@ class pool {
       done += now;
     }
   }
+  std::vector<std::uint16_t> copy(std::uint64_t count, std::uint64_t first) const {
+    std::vector<std::uint16_t> out;
+    out.reserve(count);
+    for (std::uint64_t from = first % period; out.size() < count; from = 0) {
+      const auto now = std::min<std::uint64_t>(count - out.size(), period - from);
+      out.insert(out.end(), values_.begin() + static_cast<std::ptrdiff_t>(from), values_.begin() + static_cast<std::ptrdiff_t>(from + now));
+    }
+    return out;
+  }
   std::uint16_t bits(std::uint64_t first, std::uint64_t i) const { return values_[(first + i) % period]; }
   double at(std::uint64_t first, std::uint64_t i) const { return problems::decode(bits(first, i), tile::element::bf16); }
 

@@ -9,8 +9,9 @@ namespace tlx::dsl {
 namespace {
 
 bool is_pure(const ir::op& o) { return ir::row(o.code).effects == ir::effect::pure; }
+// Reads, and slots that open: their order among each other within a statement is the compiler's choice.
 bool is_movable(const ir::op& o) {
-  return o.is(ir::opcode::ring_fill) || o.is(ir::opcode::ring_drain) || o.is(ir::opcode::acc_read) || o.is(ir::opcode::tile_read) || o.is(ir::opcode::global_load);
+  return o.is(ir::opcode::var_get) || o.is(ir::opcode::ring_fill) || o.is(ir::opcode::ring_drain) || o.is(ir::opcode::acc_read) || o.is(ir::opcode::tile_read) || o.is(ir::opcode::global_load);
 }
 
 class orderer {
@@ -27,7 +28,9 @@ class orderer {
     into_ = &r;
     std::vector<std::unique_ptr<ir::op>*> run, closes;
     for (auto& o : recorded) {
-      if (!o || is_pure(*o)) continue;
+      if (!o) continue;
+      if (is_pure(*o) || is_movable(*o)) since_.push_back(o.get());
+      if (is_pure(*o)) continue;
       if (!o->is(ir::opcode::ring_close)) flush_closes(closes, place);
       if (is_movable(*o)) {
         run.push_back(&o);
@@ -67,10 +70,23 @@ class orderer {
     for (const auto& inner : o.regions)
       for (const auto& below : inner->ops) emit_operands(*below);
   }
+  // What was recorded since the last effect, in the order in which the last operations of each statement name it, left to right.
   void flush_run(std::vector<std::unique_ptr<ir::op>*>& run) {
+    std::set<const ir::op*> used, visited;
+    for (const ir::op* o : since_)
+      for (ir::value v : o->operands) used.insert(v->owner);
+    if (!run.empty())
+      for (const ir::op* root : since_)
+        if (!used.count(root)) visit(root, visited);
     for (auto* o : run)
       if (*o) emit(o->get());
     run.clear();
+    since_.clear();
+  }
+  void visit(const ir::op* o, std::set<const ir::op*>& visited) {
+    if (!o || !waiting_.count(o) || !visited.insert(o).second) return;
+    for (ir::value v : o->operands) visit(v->owner, visited);
+    if (is_movable(*o)) emit(o);
   }
   void flush_closes(std::vector<std::unique_ptr<ir::op>*>& closes, const std::map<const ir::op*, size_t>&) {
     // order of opening = order in the region by now, or the order of the enclosing region for slots opened outside
@@ -89,6 +105,7 @@ class orderer {
   }
 
   ir::region* into_ = nullptr;
+  std::vector<const ir::op*> since_;
   std::map<const ir::op*, std::unique_ptr<ir::op>*> waiting_;
 };
 

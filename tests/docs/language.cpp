@@ -79,6 +79,52 @@ TEST_CASE("a ring that nobody drains is an error before anything runs, and the m
   CHECK(message.find("role \"load\"") != std::string::npos);
 }
 
+TEST_CASE("a tile that was read from shared memory and changed is the A operand of a product") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    for (const bool with_roles : {false, true}) {
+      const auto m = examples::open(std::string("sim:") + target);
+      examples::array<bf16> x(*m, examples::random_values<bf16>(64 * 64, 3)), y(*m, 64 * 64, bf16(0.0f));
+      host::session session(*m);
+      const auto square = [](const auto& a, const auto& b) {  // (2 x) x^T: the layouts of a read and of an operand differ
+        return mma(cast<bf16>(cast<float>(read(a)) * 2.0f), transpose(b));
+      };
+      const auto plain = [&](block& cta, const pair_arguments& in) {
+        cta.warps(4_warps);
+        auto a = cta.ring<1>("a", shared<bf16, 64, 64>), b = cta.ring<1>("b", shared<bf16, 64, 64>);
+        cta.tile(grid_of<64, 64>(in.x), [&](const grid_box& t) {
+          load(a.fill(), in.x[t]);
+          load(b.fill(), in.x[t]);
+          store(in.y[t], cast<bf16>(read(square(a.drain(), b.drain()))));
+        });
+      };
+      const auto roles = [&](block& cta, const pair_arguments& in) {
+        auto tiles = cta.persistent(grid_of<64, 64>(in.x));
+        auto ab = cta.ring<2>("ab", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
+        cta.roles(tiles,
+          role("load", 1_warp, [&](const grid_box& t) {
+            auto slot = ab.fill();
+            load(get<0>(slot), in.x[t]);
+            load(get<1>(slot), in.x[t]);
+          }),
+          role("work", 4_warps, [&](const grid_box& t) {
+            auto slot = ab.drain();
+            store(in.y[t], cast<bf16>(read(square(get<0>(slot), get<1>(slot)))));
+          }));
+      };
+      const std::vector<device::value> values{x.view({64, 64}), y.view({64, 64})};
+      if (with_roles) host::launch<pair_arguments>(session, "square_roles", roles, values);
+      else host::launch<pair_arguments>(session, "square", plain, values);
+      std::vector<double> expected(64 * 64);
+      for (std::size_t i = 0; i < 64; ++i)
+        for (std::size_t j = 0; j < 64; ++j)
+          for (std::size_t k = 0; k < 64; ++k) expected[i * 64 + j] += 2 * static_cast<double>(static_cast<float>(x.host[i * 64 + k]) * static_cast<float>(x.host[j * 64 + k]));
+      CAPTURE(target);
+      CAPTURE(with_roles);
+      CHECK(examples::same(y.fetch(), expected, 0x1p-8, 1e-4));
+    }
+  }
+}
+
 TEST_CASE("roles may ask for registers") {
   for (const char* target : {"sm_90a", "sm_100a"}) {
     const auto m = examples::open(std::string("sim:") + target);

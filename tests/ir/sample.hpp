@@ -3,7 +3,7 @@
 #include <string>
 
 inline const std::string& sample() {
-  static const std::string text = R"(tlx.ir 1
+  static const std::string text = R"IR(tlx.ir 1
 kernel @sample target("sm_90a") warps(4) cluster(2, 1, 1) blocks(1) shared(1024) grid("(ceil_div x.0 64)", "1", "1") @"sample.cpp":3 [
   map {parameter = 0, box = [64, 8], swizzle = 128, promotion = 256}
   (%x.0 : view<bf16 2>)
@@ -35,6 +35,6 @@ kernel @sample target("sm_90a") warps(4) cluster(2, 1, 1) blocks(1) shared(1024)
   %15 = iota {axis = 1} : tile<s32 4x64>
   %16 = iota {axis = 0} : tile<s32 8x64 layout<8x64 reg[(0,1),(1,0),(2,0),(4,0)] lane[(0,2),(0,4),(0,8),(0,16),(0,32)]>>
 ]
-)";
+)IR";
   return text;
 }

@@ -66,7 +66,7 @@ TEST_CASE("locations can be left out, and what is left is the same kernel") {
 }
 
 TEST_CASE("doubles survive to the last bit") {
-  for (const std::string& value : {"0.10000000000000001", "-1.7976931348623157e+308", "4.9406564584124654e-324", "inf", "-inf", "nan"}) {
+  for (const std::string value : {"0.10000000000000001", "-1.7976931348623157e+308", "4.9406564584124654e-324", "inf", "-inf", "nan"}) {
     CAPTURE(value);
     const auto k = ir::parse(with("{value = 1.5}", "{value = " + value + "}"));
     CHECK(ir::print(*k).find("{value = " + value + "}") != std::string::npos);
@@ -125,7 +125,7 @@ TEST_CASE("changed bytes give a refusal or another kernel, never a crash") {
   std::mt19937 bits(11);
   for (int round = 0; round < rounds; ++round) {
     std::string text = sample();
-    for (unsigned changes = 1 + bits() % 3; changes > 0; --changes) {
+    for (auto changes = 1 + bits() % 3; changes > 0; --changes) {
       const size_t at = bits() % text.size();
       switch (bits() % 4) {
         case 0: text[at] = alphabet[bits() % alphabet.size()]; break;

@@ -12,7 +12,7 @@ using namespace tlx;
 
 namespace {
 
-const std::string head = R"(tlx.ir 1
+const std::string head = R"IR(tlx.ir 1
 kernel @k target("sm_90a") warps(4) cluster(1, 1, 1) blocks(1) shared(0) grid("1", "1", "1") [
   (%x : view<bf16 2>)
   (%n : s32)
@@ -22,7 +22,7 @@ kernel @k target("sm_90a") warps(4) cluster(1, 1, 1) blocks(1) shared(0) grid("1
   %cell = var.new %n : var<s32>
   %s = ring.make {name = "r"} : ring<2: shared<bf16 64x64 sw128>>
   %d = acc.make : acc<f32 64x32>
-)";
+)IR";
 
 // "OP: what" of each problem of the kernel that consists of the head and `body`.
 std::vector<std::string> problems(const std::string& body) {

@@ -8,7 +8,7 @@
 
 using namespace tlx;
 using problems::attention_case;
-constexpr auto f16 = tile::element::f16;
+constexpr auto half = tile::element::f16;
 
 namespace {
 
@@ -31,7 +31,7 @@ void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t 
 TEST_CASE("sequences of every length around a block are right, alone and among others") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const int d : {64, 128})
-      for (const tile::element type : {tile::element::bf16, f16}) {
+      for (const tile::element type : {tile::element::bf16, half}) {
         for (const int length : {1, 63, 64, 65}) expect(m, {.lengths = {length}, .heads = 1, .dimension = d, .type = type});
         expect(m, {.lengths = {0, 1, 63, 64, 65, 127, 128, 200}, .heads = 2, .dimension = d, .type = type}, 5);
         expect(m, {.lengths = {200, 0, 0, 64, 1, 0}, .heads = 1, .dimension = d, .type = type}, 9);
@@ -60,7 +60,7 @@ TEST_CASE("tokens may lie apart, and heads may be the slow axis") {
       expect(m, {.lengths = {70, 1, 64}, .heads = 2, .dimension = d, .pad = 8});
       expect(m, {.lengths = {70, 1, 64}, .heads = 3, .dimension = d, .pad = 64});
       expect(m, {.lengths = {70, 1, 64}, .heads = 2, .dimension = d, .head_major = true});
-      expect(m, {.lengths = {5, 130}, .heads = 3, .dimension = d, .type = f16, .pad = 16, .head_major = true});
+      expect(m, {.lengths = {5, 130}, .heads = 3, .dimension = d, .type = half, .pad = 16, .head_major = true});
     }
   });
 }
@@ -69,7 +69,7 @@ TEST_CASE("NaN in other sequences and beyond the last one does not leak") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const int d : {64, 128}) {
       expect(m, {.lengths = {7, 30, 64, 65, 1}, .heads = 2, .dimension = d, .extra_tokens = 50, .poisoned = {0, 2, 4}});
-      expect(m, {.lengths = {7, 30, 64, 65, 1}, .heads = 2, .dimension = d, .type = f16, .extra_tokens = 3, .poisoned = {1, 3}});
+      expect(m, {.lengths = {7, 30, 64, 65, 1}, .heads = 2, .dimension = d, .type = half, .extra_tokens = 3, .poisoned = {1, 3}});
     }
   });
 }
@@ -77,7 +77,7 @@ TEST_CASE("NaN in other sequences and beyond the last one does not leak") {
 TEST_CASE("large scores do not overflow the softmax") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     expect(m, {.lengths = {64, 17}, .heads = 1, .dimension = 64, .sigma = 8});
-    expect(m, {.lengths = {64, 17}, .heads = 1, .dimension = 128, .type = f16, .sigma = 6});
+    expect(m, {.lengths = {64, 17}, .heads = 1, .dimension = 128, .type = half, .sigma = 6});
   });
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("a production batch is right where it is sampled") {
     for (int& l : lengths) l = static_cast<int>(bits() % (m.is_gpu() ? 1024 : 70));
     expect(m, {.lengths = lengths, .heads = m.is_gpu() ? 4 : 1, .dimension = 64, .sample_tiles = 500});
     if (!m.is_gpu()) return;
-    expect(m, {.lengths = lengths, .heads = 4, .dimension = 128, .type = f16, .sample_tiles = 500});
+    expect(m, {.lengths = lengths, .heads = 4, .dimension = 128, .type = half, .sample_tiles = 500});
     expect(m, {.lengths = std::vector<int>(70000, 1), .heads = 1, .dimension = 64, .sample_tiles = 500});  // more CTAs than a y or z axis takes
   });
 }

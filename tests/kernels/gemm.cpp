@@ -9,7 +9,7 @@
 using namespace tlx;
 using problems::gemm_case;
 using host::activation;
-constexpr auto f16 = tile::element::f16;
+constexpr auto half = tile::element::f16;
 
 namespace {
 
@@ -53,7 +53,7 @@ TEST_CASE("an empty result is no launch, and K = 0 gives the epilogue of zero") 
     expect(m, {.m = 130, .n = 264, .k = 0, .bias = true});
     expect(m, {.m = 65, .n = 264, .k = 0, .bias = true, .residual = true, .activate = activation::silu});
     expect(m, {.m = 5, .n = 7, .k = 0, .bias = true});
-    expect(m, {.m = 300, .n = 264, .k = 0, .type = f16, .residual = true});
+    expect(m, {.m = 300, .n = 264, .k = 0, .type = half, .residual = true});
   });
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("a K that ends inside a tile counts whole and no further") {
 
 TEST_CASE("each of the four layouts is right in both types, on whole tiles and on tails") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
-    for (const tile::element type : {tile::element::bf16, f16})
+    for (const tile::element type : {tile::element::bf16, half})
       for (const bool ta : {false, true})
         for (const bool tb : {false, true}) {
           expect(m, {.m = 128, .n = 256, .k = 128, .type = type, .a_column_major = ta, .b_column_major = tb});
@@ -93,7 +93,7 @@ TEST_CASE("bias, activations, residual and alpha are those of float64 within the
     for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu})
       expect(m, {.m = 70, .n = 264, .k = 64, .bias = true, .activate = a});
     for (const float alpha : {0.0f, -1.0f, 0.125f, 3.0f}) expect(m, {.m = 64, .n = 264, .k = 64, .bias = true, .alpha = alpha});
-    expect(m, {.m = 129, .n = 136, .k = 64, .type = f16, .residual = true});
+    expect(m, {.m = 129, .n = 136, .k = 64, .type = half, .residual = true});
     expect(m, {.m = 129, .n = 264, .k = 64, .bias = true, .residual = true, .activate = activation::gelu, .alpha = 0.5f});
     expect(m, {.m = 9, .n = 11, .k = 13, .bias = true, .residual = true, .activate = activation::relu});
   });
@@ -111,7 +111,7 @@ TEST_CASE("odd strides and unaligned bases take ordinary loads and are right") {
     for (const int n : {1, 3, 7, 9, 129}) expect(m, {.m = 33, .n = n, .k = 65});
     for (const int shift : {1, 2, 4}) expect(m, {.m = 64, .n = 64, .k = 64, .shift = shift});
     for (const bool ta : {false, true})
-      for (const bool tb : {false, true}) expect(m, {.m = 131, .n = 67, .k = 197, .type = f16, .a_column_major = ta, .b_column_major = tb, .pad_a = 1, .pad_b = 3, .pad_c = 5});
+      for (const bool tb : {false, true}) expect(m, {.m = 131, .n = 67, .k = 197, .type = half, .a_column_major = ta, .b_column_major = tb, .pad_a = 1, .pad_b = 3, .pad_c = 5});
     expect(m, {.m = 40, .n = 56, .k = 511, .bias = true, .residual = true});
   });
 }
@@ -185,7 +185,7 @@ TEST_CASE("large products are right where they are sampled") {
     expect(m, {.m = 8, .n = 8192, .k = 4096, .sample_rows = 8});
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
-        expect(m, {.m = 1000, .n = 1112, .k = 520, .type = f16, .a_column_major = ta, .b_column_major = tb, .sample_rows = 40});
+        expect(m, {.m = 1000, .n = 1112, .k = 520, .type = half, .a_column_major = ta, .b_column_major = tb, .sample_rows = 40});
         expect(m, {.m = 1001, .n = 1113, .k = 521, .a_column_major = ta, .b_column_major = tb, .sample_rows = 40});
       }
     for (int n = 128; n <= 4096; n += 384) expect(m, {.m = 768, .n = n, .k = 512, .sample_rows = 12});

@@ -49,7 +49,7 @@ inline machine_under_test* machine_named(const std::string& name) {
 }  // namespace tlx::test
 
 /// First line of a test case: the rest runs once a machine, as `m`. A case whose machines are all absent counts as skipped.
-#define TLX_ON_EACH_MACHINE(body)                                                                   \
+#define TLX_ON_EACH_MACHINE(...)                                                                    \
   do {                                                                                              \
     int ran_ = 0;                                                                                   \
     for (const std::string& name_ : ::tlx::test::machine_names()) {                                 \
@@ -57,7 +57,7 @@ inline machine_under_test* machine_named(const std::string& name) {
       if (!found_) continue;                                                                        \
       ++ran_;                                                                                       \
       INFO("on ", name_);                                                                           \
-      (body)(*found_);                                                                              \
+      (__VA_ARGS__)(*found_);                                                                            \
     }                                                                                               \
     TLX_SKIP_UNLESS(ran_ > 0, "no machine of TLX_DEVICE is here");                                  \
   } while (false)

@@ -77,17 +77,17 @@ int shrink(const std::vector<entry>& all, std::uintmax_t limit) {
 }
 
 int run(const arguments& given) {
+  const std::string& what = given.words()[0];
+  if (what != "list" && what != "verify" && what != "prune" && what != "clear") throw usage_error(tlx::cat("\"", what, "\" is none of list, verify, prune and clear"));
   const tlx::jit::cache_options options = tlx::jit::cache_options_from_environment();
   if (options.folder.empty())
     raise(tlx::user_error({.id = "cache-off", .what = "there is no cache folder", .because = "TLX_CACHE is \"off\", or neither it nor XDG_CACHE_HOME nor HOME is set",
                            .fix = {"set TLX_CACHE to a folder"}}));
   const std::vector<entry> all = entries_of(options.folder);
-  const std::string& what = given.words()[0];
   if (what == "list") return list(options, all);
   if (what == "verify") return verify(options, all);
   if (what == "prune") return shrink(all, given.has("--limit-mb") ? static_cast<std::uintmax_t>(given.number("--limit-mb", 0)) << 20 : options.limit_bytes);
-  if (what == "clear") return shrink(all, 0);
-  throw usage_error(tlx::cat("\"", what, "\" is none of list, verify, prune and clear"));
+  return shrink(all, 0);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/sim/machine.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/tile/limits.hpp"
 #include "verbs.hpp"
 
 namespace tlxc {

@@ -1,6 +1,7 @@
 // Which thread and register owns which element of a tile; for shared tiles, which bank.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 

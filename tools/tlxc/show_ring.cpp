@@ -53,7 +53,7 @@ void draw(const kernel_plan& p, int limit, const std::string& path) {
   svg picture;
   std::vector<role_plan> roles = p.roles;
   if (roles.empty()) roles.push_back({"the CTA", p.warps, 0});
-  const double role_width = 190, gap = 90, top = 36, line = 112;
+  const double role_width = 190, gap = 120, top = 36, line = 112;
   std::map<std::string, double> centre;
   const double bottom = top + 62 + line * static_cast<double>(p.rings.size());
   picture.text(0, 14, cat(p.name, " for ", p.target), 15);

@@ -1,0 +1,191 @@
+// The spine: what compile gives back, what the cache does, what is said without an assembler.
+#include "tlx/jit/compile.hpp"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/skip.hpp"
+#include "tlx/dsl/kernel.hpp"
+#include "tlx/host/library.hpp"
+#include "tlx/jit/assemble.hpp"
+#include "tlx/jit/stored.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+using namespace tlx;
+using namespace tlx::literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct arguments {
+  TLX_ARGUMENTS(arguments, (view<bf16, 2>, x), (view<bf16, 2>, y), (scalar<std::int32_t>, n));
+};
+
+std::unique_ptr<ir::kernel> copy(const std::string& name = "copy", int constant_value = 1) {
+  return trace<arguments>(name, "sm_90a", [=](block& cta, const arguments& in) {
+    cta.warps(4_warps);
+    when(in.n > constant(cta.home(), constant_value), [&] { store(in.y.at(0, 0), fetch<64, 64>(in.x.at(0, 0))); });
+  });
+}
+constexpr jit::compile_options text_only{.assemble = false, .use_cache = false};
+
+struct environment {
+  std::string name, before;
+  bool had;
+  environment(const char* n, const std::string& value) : name(n), before(std::getenv(n) ? std::getenv(n) : ""), had(std::getenv(n)) { setenv(n, value.c_str(), 1); }
+  ~environment() { had ? setenv(name.c_str(), before.c_str(), 1) : unsetenv(name.c_str()); }
+};
+
+// The cache is opened once a process, from the environment; this runs before the first compile.
+const std::string cache_folder = [] {
+  const std::string folder = cat(TLX_BINARY_DIR, "/test_jit_cache.", getpid());
+  setenv("TLX_CACHE", folder.c_str(), 1);
+  return folder;
+}();
+struct clean_up {
+  ~clean_up() {
+    std::error_code none;
+    fs::remove_all(cache_folder, none);
+  }
+} at_the_end;
+
+std::vector<fs::path> entries() {
+  std::vector<fs::path> found;
+  std::error_code none;
+  for (fs::recursive_directory_iterator at(cache_folder, none), end; at != end; at.increment(none))
+    if (at->is_regular_file() && at->path().string().find(".lock") == std::string::npos && at->file_size() > 200) found.push_back(at->path());
+  return found;
+}
+
+std::string first_stage(const ir::kernel& k, bool assemble = false) {
+  std::vector<jit::stage_time> times;
+  jit::observer seen;
+  seen.times = &times;
+  jit::compile(k, {.assemble = assemble}, seen);
+  return times.empty() ? "" : times[0].stage;
+}
+
+}  // namespace
+
+TEST_CASE("compiling twice gives the same text") {
+  for (const host::library_kernel& each : host::library_kernels()) {
+    if (each.name.find("128x256_nt") == std::string::npos && each.name.find("attention") == std::string::npos) continue;
+    for (const char* target : {"sm_90a", "sm_100a"}) {
+      CAPTURE(each.name);
+      const std::string one = jit::compile(*each.trace(target), text_only).code.ptx, two = jit::compile(*each.trace(target), text_only).code.ptx;
+      CHECK(one == two);
+      CHECK(one.find("/tmp") == std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("the kernel's description is that of its arguments") {
+  const device::kernel k = jit::compile(*copy(), text_only);
+  CHECK(k.name == "copy");
+  CHECK(k.entry == "copy");
+  CHECK(k.target == "sm_90a");
+  CHECK(k.block.x == 128);
+  REQUIRE(k.parameters.size() == 3);
+  CHECK(k.parameters[0].name == "x");
+  CHECK(k.parameters[0].rank == 2);
+  CHECK(k.parameters[2].what == device::parameter::kind::scalar);
+  CHECK(k.code.ptx.find(".visible .entry copy(") != std::string::npos);
+  CHECK(k.code.cubin.empty());
+}
+
+TEST_CASE("line directives name the user's file and line, and can be left out") {
+  const std::string with = jit::compile(*copy(), text_only).code.ptx;
+  CHECK(with.find("compile.cpp\"") != std::string::npos);
+  CHECK(with.find(".loc\t") + with.find(".loc ") != 2 * std::string::npos);
+  jit::compile_options bare = text_only;
+  bare.line_info = false;
+  const std::string without = jit::compile(*copy(), bare).code.ptx;
+  CHECK(without.find(".loc") == std::string::npos);
+  CHECK(without.find("compile.cpp") == std::string::npos);
+}
+
+TEST_CASE("an observer sees every pass, the LLVM module and the PTX") {
+  std::vector<std::string> stages;
+  std::string llvm, ptx;
+  std::vector<jit::stage_time> times;
+  jit::observer seen{[&](const std::string& stage, const ir::kernel&) { stages.push_back(stage); }, [&](const std::string& t) { llvm = t; }, [&](const std::string& t) { ptx = t; }, &times};
+  const device::kernel k = jit::compile(*copy(), text_only, seen);
+  CHECK(stages.front() == "trace");
+  CHECK(stages.back() == "simplify");
+  CHECK(stages.size() > 10);
+  CHECK(llvm.find("define") != std::string::npos);
+  CHECK(ptx == k.code.ptx);
+  CHECK(times.back().stage == "ptx");
+}
+
+TEST_CASE("the second compile is a hit, and a captured constant or an option is another entry") {
+  CHECK(first_stage(*copy("cached")) == "check-roles");
+  CHECK(first_stage(*copy("cached")) == "cache");
+  CHECK(first_stage(*copy("cached", 2)) == "check-roles");  // C66
+  CHECK(first_stage(*copy("cached", 2)) == "cache");
+  CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*copy(), {.assemble = false, .line_info = false}));
+  auto other = copy();
+  other->target = "sm_100a";
+  CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*other, {.assemble = false}));  // C67
+}
+
+TEST_CASE("what the cache gives back is what was compiled") {
+  auto fresh = jit::compile(*copy("same"), {.assemble = false, .use_cache = false});
+  jit::compile(*copy("same"), {.assemble = false});
+  const device::kernel kept = jit::compile(*copy("same"), {.assemble = false});
+  CHECK(first_stage(*copy("same")) == "cache");
+  CHECK(kept.code.ptx == fresh.code.ptx);
+  CHECK(device::to_manifest(kept) == device::to_manifest(fresh));
+}
+
+TEST_CASE("a damaged entry is made again") {
+  const std::string want = jit::compile(*copy("damaged"), {.assemble = false}).code.ptx;
+  REQUIRE(first_stage(*copy("damaged")) == "cache");
+  REQUIRE(!entries().empty());
+  for (const fs::path& entry : entries()) {
+    std::fstream file(entry, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(fs::file_size(entry) / 2));
+    file.write("damage", 6);
+  }
+  CHECK(first_stage(*copy("damaged")) == "check-roles");
+  CHECK(jit::compile(*copy("damaged"), {.assemble = false}).code.ptx == want);
+  CHECK(first_stage(*copy("damaged")) == "cache");
+}
+
+TEST_CASE("without an assembler compiling says so, and PTX alone still works") {
+  environment hidden("TLX_HIDE_TOOLKIT", "1");
+  try {
+    jit::compile(*copy(), {.use_cache = false});
+    FAIL("compiled without an assembler");
+  } catch (const device_error& e) {
+    CHECK(e.id() == "assembler-missing");
+  }
+  try {
+    jit::compile(*copy("hidden"));
+    FAIL("compiled without an assembler");
+  } catch (const device_error& e) {
+    CHECK(e.id() == "assembler-missing");
+  }
+  CHECK(jit::compile(*copy(), {.assemble = false}).code.ptx.find(".entry copy") != std::string::npos);
+}
+
+TEST_CASE("an assembled kernel has a cubin with its entry and the numbers of the assembler") {
+  bool have = true;
+  try {
+    jit::assembler_path();
+  } catch (const device_error&) {
+    have = false;
+  }
+  TLX_SKIP_UNLESS(have, "no ptxas");
+  for (int round = 0; round < 2; ++round) {  // made, then found
+    const device::kernel k = jit::compile(*copy("assembled"));
+    CHECK(jit::cubin_entries(k.code.cubin) == std::vector<std::string>{"assembled"});
+    CHECK(k.used.registers > 0);
+    CHECK(k.used.spill_bytes == 0);
+  }
+}

@@ -1,0 +1,104 @@
+// Every kernel of the library for every target: PTX with the instructions that it is about, accepted by ptxas without spills, stack or advice.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <map>
+
+#include "tests/support/skip.hpp"
+#include "tlx/host/library.hpp"
+#include "tlx/jit/assemble.hpp"
+#include "tlx/jit/compile.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+using namespace tlx;
+
+namespace {
+
+bool have_assembler() {
+  try {
+    jit::assembler_path();
+    return true;
+  } catch (const device_error&) {
+    const char* ci = std::getenv("CI");
+    if (ci && std::string(ci) == "true") FAIL("CI has no ptxas: install it, this test must run there");
+    return false;
+  }
+}
+
+int count(const std::string& text, const std::string& part) {
+  int n = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++n;
+  return n;
+}
+
+bool is_gemm(const std::string& name) { return name.rfind("gemm", 0) == 0; }
+bool by_threads(const std::string& name) { return name.find("_threads") != std::string::npos; }
+
+void check_assembly(const std::string& target, const std::function<void(const std::string&, const device::kernel&)>& more) {
+  TLX_SKIP_UNLESS(have_assembler(), "no ptxas");
+  for (const host::library_kernel& each : host::library_kernels()) {
+    CAPTURE(each.name);
+    CAPTURE(target);
+    try {
+      const device::kernel k = jit::compile(*each.trace(target), {.use_cache = false});
+      CHECK(k.used.spill_bytes == 0);
+      CHECK(k.used.stack_bytes == 0);
+      CHECK_MESSAGE(k.used.advisories.empty(), (k.used.advisories.empty() ? "" : k.used.advisories[0]));
+      CHECK(k.used.registers * static_cast<int>(k.block.x) * k.blocks_per_processor <= 65536);
+      more(each.name, k);
+    } catch (const error& e) {
+      FAIL_CHECK(e.what());
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Hopper: every kernel assembles clean, multiplies with wgmma, copies with TMA and moves registers") {
+  check_assembly("sm_90a", [](const std::string& name, const device::kernel& k) {
+    std::map<std::string, int> sass = jit::sass_opcode_counts(k.code.cubin, k.entry);
+    CHECK(sass["HGMMA"] > 0);
+    CHECK(sass["HMMA"] == 0);
+    if (!by_threads(name)) CHECK(sass["UTMALDG"] > 0);
+    if (is_gemm(name) && !by_threads(name)) CHECK(sass["UTMASTG"] > 0);
+    if (is_gemm(name) && k.block.x > 256) CHECK(sass["USETMAXREG"] == 2);
+    CHECK(sass["LDL"] == 0);
+    CHECK(sass["STL"] == 0);
+    CHECK(count(k.code.ptx, "fence.acq_rel.gpu") == 0);
+    CHECK(count(k.code.ptx, "membar") == 0);
+  });
+}
+TEST_CASE("Blackwell sm_100a: every kernel assembles clean") {
+  check_assembly("sm_100a", [](const std::string&, const device::kernel&) {});
+}
+TEST_CASE("Blackwell sm_103a: every kernel assembles clean") {
+  check_assembly("sm_103a", [](const std::string&, const device::kernel&) {});
+}
+
+TEST_CASE("Blackwell PTX multiplies with tcgen05 and nothing else") {
+  for (const host::library_kernel& each : host::library_kernels()) {
+    CAPTURE(each.name);
+    const std::string ptx = jit::compile(*each.trace("sm_100a"), {.assemble = false, .use_cache = false}).code.ptx;
+    CHECK(count(ptx, "tcgen05.mma") > 0);
+    CHECK(count(ptx, "tcgen05.alloc") == 1);
+    CHECK(count(ptx, "tcgen05.dealloc") == 1);
+    CHECK(count(ptx, "mma.sync") == 0);
+    CHECK(count(ptx, "wgmma") == 0);
+    if (!by_threads(each.name)) CHECK(count(ptx, "cp.async.bulk.tensor") > 0);
+    // A product of a K step by threads would be a fused multiply-add for each of its elements; epilogues and the softmax have fewer.
+    if (each.name.find("_relu") == std::string::npos && each.name.find("elu") == std::string::npos && each.name.find("silu") == std::string::npos) CHECK(count(ptx, "fma.rn") < 64);
+  }
+}
+
+TEST_CASE("every entry says how many threads it has, and Hopper PTX uses wgmma only") {
+  for (const host::library_kernel& each : host::library_kernels()) {
+    CAPTURE(each.name);
+    const device::kernel k = jit::compile(*each.trace("sm_90a"), {.assemble = false, .use_cache = false});
+    CHECK(count(k.code.ptx, cat(".reqntid ", k.block.x)) + count(k.code.ptx, cat(".maxntid ", k.block.x)) == 1);
+    CHECK(count(k.code.ptx, "wgmma.mma_async") > 0);
+    CHECK(count(k.code.ptx, "mma.sync") == 0);
+    CHECK(count(k.code.ptx, "tcgen05") == 0);
+  }
+}

@@ -1,0 +1,228 @@
+// What each pass does to a kernel, by what its text shows.
+#include <doctest/doctest.h>
+
+#include <set>
+
+#include "steps.hpp"
+#include "tlx/dsl/kernel.hpp"
+#include "tlx/kernels/gemm.hpp"
+#include "tlx/support/text.hpp"
+
+using namespace tlx;
+using namespace tlx::literals;
+using ir::opcode;
+
+namespace {
+
+template <int N, class T = bf16>
+std::unique_ptr<ir::kernel> product(const std::string& target) {
+  using plan = kernels::gemm_plan<128, N, 64, 2>;
+  return trace<kernels::gemm_arguments<T>>("gemm", target, [](block& cta, const kernels::gemm_arguments<T>& in) { kernels::gemm<T, plan>(cta, in, kernels::plain_epilogue{}); });
+}
+
+std::vector<int> read_widths(const ir::kernel& k) {
+  std::vector<int> widths;
+  ir::walk(k.body, [&](const ir::op& o) {
+    if (o.is(opcode::acc_read)) widths.push_back(o.result()->type.cols);
+  });
+  return widths;
+}
+
+std::vector<std::string> roles(const ir::kernel& k) {
+  std::vector<std::string> names;
+  ir::walk(k.body, [&](const ir::op& o) {
+    if (o.is(opcode::role)) names.push_back(cat(o.text("name"), " ", o.integer("warps")));
+  });
+  return names;
+}
+
+struct arguments {
+  TLX_ARGUMENTS(arguments, (view<bf16, 2>, x), (view<bf16, 2>, y), (scalar<std::int32_t>, n));
+};
+
+}  // namespace
+
+TEST_CASE("roles that share an accumulator become one on Hopper and stay apart on Blackwell") {
+  auto hopper = product<256>("sm_90a"), blackwell = product<256>("sm_100a");
+  test::run_passes(*hopper, "merge-roles");
+  test::run_passes(*blackwell, "merge-roles");
+  CHECK(roles(*hopper) == std::vector<std::string>{"load 1", "mma+epilogue 8"});
+  CHECK(roles(*blackwell) == std::vector<std::string>{"load 1", "mma 1", "epilogue 4"});
+  CHECK(test::count_ops(*hopper, opcode::ring_make) == 1);
+  CHECK(test::count_ops(*hopper, opcode::acc_make) == 1);
+  CHECK(test::count_ops(*blackwell, opcode::ring_make) == 2);
+  CHECK(test::count_ops(*blackwell, opcode::acc_make) == 0);
+}
+
+TEST_CASE("a read of an accumulator whose loop may not run is guarded by the loop's bounds") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    auto before = product<128>(target), after = product<128>(target);
+    test::run_passes(*before, "merge-roles");
+    test::run_passes(*after, "guard-reads");
+    auto compares = [](const ir::kernel& k) {
+      int n = 0;
+      ir::walk(k.body, [&](const ir::op& o) { n += o.is(opcode::compare) && o.text("is") == "lt"; });
+      return n;
+    };
+    CHECK(compares(*after) == compares(*before) + 1);
+  }
+}
+
+TEST_CASE("wide reads are walked in chunks of one 128-byte row of what is stored, and the last is what is left") {
+  auto widths = [](std::unique_ptr<ir::kernel> k) {
+    test::run_passes(*k, "chunk-reads");
+    CHECK(test::count_ops(*k, opcode::tile_store) == static_cast<int>(read_widths(*k).size()));
+    return read_widths(*k);
+  };
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    CHECK(widths(product<256>(target)) == std::vector<int>{64, 64, 64, 64});
+    CHECK(widths(product<224>(target)) == std::vector<int>{64, 64, 64, 32});
+    CHECK(widths(product<96>(target)) == std::vector<int>{64, 32});
+    CHECK(widths(product<64>(target)) == std::vector<int>{64});
+  }
+}
+
+TEST_CASE("a slot that closes before its values are stored is let go after the last chunk") {
+  auto k = trace<arguments>("k", "sm_100a", [](block& cta, const arguments& in) {
+    auto a = cta.ring<2>("a", shared<bf16, 128, 64>);
+    auto d = cta.ring<2>("d", accumulator<float, 128, 128>);
+    cta.roles(cta.persistent(grid_of<128, 128>(in.y)), role("load", 1_warp, [&](const grid_box& t) { load(a.fill(), in.x.at(t.row, 0)); }),
+              role("mma", 1_warp, [&](const grid_box&) {
+                auto acc = d.fill();
+                auto s = a.drain();
+                mma(acc, s, transpose(s));
+              }),
+              role("out", 4_warps, [&](const grid_box& t) {
+                auto values = read(d.drain());
+                store(in.y[t], cast<bf16>(values));
+              }));
+  });
+  test::run_passes(*k, "chunk-reads");
+  CHECK(read_widths(*k) == std::vector<int>{64, 64});
+  const std::string text = ir::print(*k);
+  CHECK(text.rfind("acc.read") < text.rfind("ring.close"));
+  CHECK(text.rfind("tile.store") < text.rfind("ring.close"));
+}
+
+TEST_CASE("a read is not moved past a product that writes its accumulator") {
+  auto k = trace<arguments>("k", "sm_90a", [](block& cta, const arguments& in) {
+    cta.warps(4_warps);
+    auto a = cta.ring<1>("a", shared<bf16, 64, 128>);
+    load(a.fill(), in.x.at(0, 0));
+    auto s = a.drain();
+    auto acc = mma(transpose(s), s);
+    auto first = read(acc);
+    mma(acc, transpose(s), s, accumulate(in.n > 0));
+    store(in.y.at(0, 0), cast<bf16>(first));
+    store(in.y.at(128, 0), cast<bf16>(read(acc)));
+  });
+  test::run_passes(*k, "chunk-reads");
+  const std::string text = ir::print(*k);
+  CHECK(text.find("acc.read") < text.rfind(" mma "));
+  test::run_passes(*trace<arguments>("again", "sm_90a", [](block& cta, const arguments& in) { cta.warps(4_warps), store(in.y.at(0, 0), fetch<8, 64>(in.x.at(0, 0))); }));
+}
+
+TEST_CASE("two reads with a product between them are two waits on Hopper") {
+  auto build = [](bool second) {
+    return trace<arguments>("k", "sm_90a", [second](block& cta, const arguments& in) {
+      cta.warps(4_warps);
+      auto a = cta.ring<1>("a", shared<bf16, 64, 64>);
+      load(a.fill(), in.x.at(0, 0));
+      auto s = a.drain();
+      auto acc = mma(s, s);
+      store(in.y.at(0, 0), cast<bf16>(read(acc)));
+      if (second) mma(acc, s, s, accumulate(in.n > 0));
+      store(in.y.at(64, 0), cast<bf16>(read(acc)));
+    });
+  };
+  for (const bool second : {false, true}) {
+    auto k = build(second);
+    test::run_passes(*k, "lower-mma");
+    int ties = 0;
+    ir::walk(k->body, [&](const ir::op& o) { ties += o.is(opcode::wgmma_wait) && !o.operands.empty(); });
+    CHECK(ties == (second ? 2 : 1));
+  }
+}
+
+TEST_CASE("every tile has a layout, and operands of one operation share it") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    auto k = product<256>(target);
+    test::run_passes(*k, "assign-layouts");
+    ir::walk(k->body, [&](const ir::op& o) {
+      for (const auto& r : o.results)
+        if (r->type.is_tile()) CHECK(r->type.layout != nullptr);
+    });
+  }
+}
+
+TEST_CASE("accumulators of tensor memory do not overlap and ring slots are aligned to their swizzle") {
+  auto k = product<256>("sm_100a");
+  test::run_passes(*k, "assign-shared-memory");
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (!o.is(opcode::ring_make)) return;
+    if (o.text("name") == "d") CHECK(o.integer("tensor_column") == 0);
+    if (o.text("name") != "ab") return;
+    CHECK(o.integer("offset") % 1024 == 0);
+    CHECK(o.integer("stage_bytes") == (128 + 256) * 128);
+    CHECK(o.integers("parts") == std::vector<std::int64_t>{0, 128 * 128});
+  });
+  CHECK(k->shared_bytes > 2 * (128 + 256) * 128);
+}
+
+TEST_CASE("roles of several warps meet at barriers of their own") {
+  auto k = trace<arguments>("k", "sm_90a", [](block& cta, const arguments& in) {
+    auto r = cta.ring<2>("r", shared<bf16, 64, 64>);
+    cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("one", 4_warps, [&](const grid_box& t) { write(r.fill(), fetch<64, 64>(in.x[t])); }), role("single", 1_warp, [&](const grid_box&) { when(in.n > 1, [] {}); }),
+              role("two", 4_warps, [&](const grid_box& t) { store(in.y[t], read(r.drain())); }));
+  });
+  test::run_passes(*k, "assign-shared-memory");
+  std::set<std::int64_t> ids;
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (o.is(opcode::role)) CHECK((o.integer("barrier") > 0) == (o.integer("warps") > 1));
+    if (o.is(opcode::role) && o.integer("warps") > 1) CHECK(ids.insert(o.integer("barrier")).second);
+  });
+  CHECK(ids.size() == 2);
+}
+
+TEST_CASE("registers that move add up to what the CTA starts with, and every warp of a warpgroup takes part") {
+  auto k = trace<arguments>("k", "sm_90a", [](block& cta, const arguments& in) {
+    auto copy = [&](const grid_box& t) { store(in.y[t], fetch<64, 64>(in.x[t])); };
+    cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, copy), role("partial", 2_warps, registers{152}, copy), role("rest", 4_warps, copy));
+  });
+  test::run_passes(*k);
+  std::vector<std::int64_t> counts;
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (!o.is(opcode::set_registers)) return;
+    counts.push_back(o.integer("count"));
+    CHECK(o.integer("increase") == (o.integer("count") > 168));
+    const ir::op* around = o.parent->parent;  // the branch of the warpgroup: its bounds are multiples of four warps
+    REQUIRE(around->is(opcode::if_then));
+  });
+  CHECK(counts == std::vector<std::int64_t>{40, 152, 240});
+  CHECK(k->warps == 12);
+  std::int64_t sum = 0;
+  for (std::int64_t c : counts) sum += c;
+  CHECK(sum <= 3 * 168);
+}
+
+TEST_CASE("simplify removes what nobody uses, unites what is equal and keeps every effect") {
+  auto k = trace<arguments>("k", "sm_90a", [](block& cta, const arguments& in) {
+    cta.warps(4_warps);
+    (void)(in.n * 17);
+    auto sum = cta.carry(in.n + 3);
+    when(in.n + 3 > 5, [&] { sum.set(in.n + 3); });
+    when(in.n + 3 > 5, [&] { store(in.y.at(sum.get(), 0), fetch<8, 64>(in.x.at(0, 0))); });
+  });
+  test::run_passes(*k, "split-roles");
+  const int stores = test::count_ops(*k, opcode::global_store) + test::count_ops(*k, opcode::tma_store), sets = test::count_ops(*k, opcode::var_set), adds = test::count_ops(*k, opcode::add);
+  test::run_passes(*k);
+  const std::string once = ir::print(*k);
+  CHECK(test::count_ops(*k, opcode::global_store) + test::count_ops(*k, opcode::tma_store) == stores);
+  CHECK(test::count_ops(*k, opcode::var_set) == sets);
+  CHECK(test::count_ops(*k, opcode::add) < adds);
+  CHECK(once.find("{value = 17}") == std::string::npos);
+  const pass::pass& simplify = pass::pipeline_for("sm_90a").back();
+  REQUIRE(std::string(simplify.name) == "simplify");
+  simplify.run(*k);
+  CHECK(ir::print(*k) == once);
+}
