@@ -107,7 +107,7 @@ void engine::finish_named(cta& c, std::uint32_t number) {
   b.last_or = b.red_or;
   const std::uint64_t round = b.round + 1;
   b = cta_barrier{.round = round, .last_count = b.last_count, .last_and = b.last_and, .last_or = b.last_or};
-  instructions_at_event = warp_instructions;
+  note_event();
   synchronise_named(c, number);
   wake(c, block_reason::cta_barrier, number);
 }
@@ -196,7 +196,7 @@ void engine::check_cluster_barrier(cluster& k) {
   k.barrier_arrived = 0;
   k.arrived_lanes.clear();
   ++k.barrier_round;
-  instructions_at_event = warp_instructions;
+  note_event();
   synchronise_cluster(k);
   for (const auto& c : k.ctas) wake(*c, block_reason::cluster_barrier, 0);
 }
@@ -240,7 +240,7 @@ void engine::barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a,
   check(a.fault, w, i, lane < 0 ? 0 : 1U << lane);
   if (a.lint) { if (how.strict) check(a.lint, w, i, lane < 0 ? 0 : 1U << lane); lint(a.lint.text, i); }
   if (a.completed) {
-    instructions_at_event = warp_instructions;
+    note_event();
     complete_phase(c, offset);
     wake(c, block_reason::mbarrier, offset);
   }

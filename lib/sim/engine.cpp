@@ -193,10 +193,10 @@ void engine::run_all() {
     if (++since_check == 4096) {
       since_check = 0;
       const auto now = clock_type::now();
-      // Progress that a spinning program does not make: a cluster that ends.
-      if (next_cluster + retired != last_seen) { last_seen = next_cluster + retired; last_progress = now; }
+      // Progress that a spinning program does not make.
+      if (events + next_cluster != last_seen) { last_seen = events + next_cluster; last_progress = now; }
       if (std::chrono::duration<double>(now - last_progress).count() > how.seconds_without_progress)
-        raise(user_error({.id = "simulation-stalled", .what = cat("no CTA finished for ", how.seconds_without_progress, " s"), .because = "threads poll memory, so that nobody who waits can be named",
+        raise(user_error({.id = "simulation-stalled", .what = cat("no barrier completed, no copy landed and no CTA finished for ", how.seconds_without_progress, " s"), .because = "threads poll memory, so that nobody who waits can be named",
                           .fix = {"raise options.seconds_without_progress if the kernel is only long"}, .context = cat("kernel \"", code.entry, "\"")}));
     }
   }
@@ -216,7 +216,7 @@ void engine::retire_clusters() {
     resident.erase(resident.begin() + static_cast<std::ptrdiff_t>(k));
     --k;
     ++retired;
-    instructions_at_event = warp_instructions;
+    note_event();
   }
 }
 
@@ -335,6 +335,9 @@ void engine::after_exit(warp& w) {
   cta& c = *w.home;
   land_wgmmas(w, 0);
   if (--c.live_warps == 0) {
+    for (const cta::reader& r : c.async_reads)
+      for (const async_operation& o : in_flight)
+        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ptx line ", o.what ? o.what->line : 0, " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)"), &w, o.what);
     c.exited = true;
     if (c.tmem) check(c.tmem->end_of_cta(static_cast<int>(c.generation)), &w, nullptr);
     --c.home->live_ctas;
@@ -378,7 +381,7 @@ void engine::land_at(std::size_t index) {
     in_flight.erase(in_flight.begin() + static_cast<std::ptrdiff_t>(index));
     done.land(*this, stage);
   }
-  instructions_at_event = warp_instructions;
+  note_event();
 }
 
 void engine::land_some() { land_at(in_flight.size() == 1 ? 0 : random() % in_flight.size()); }

@@ -307,7 +307,8 @@ class engine {
   std::uint64_t next_operation = 1;
   std::uint32_t next_generation = 1;
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
-  std::uint64_t instructions_at_event = 0;
+  std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
+  void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;

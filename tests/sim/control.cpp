@@ -153,3 +153,35 @@ TEST_CASE("special registers name the thread, the CTA and the cluster") {
   CHECK(out[3 * 64 + 33] == 1133);  // CTA 3: rank 1 of cluster 1; thread 33
   CHECK(out[0] == 0);
 }
+
+TEST_CASE("a CTA that polls global memory does not keep the one it waits for from starting") {
+  // CTA 0 spins until the last CTA of the grid has set the flag.
+  const std::string body = R"(mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x; sub.u32 %r2, %r2, 1; setp.eq.u32 %p1, %r1, %r2; setp.eq.u32 %p2, %r1, 0;
+    @%p1 st.release.gpu.global.u32 [%rd2], 1;
+    @!%p2 bra DONE;
+    W: ld.acquire.gpu.global.u32 %r3, [%rd2]; setp.ne.u32 %p3, %r3, 1; @%p3 nanosleep.u32 20; @%p3 bra W;
+    DONE: setp.eq.u32 %p4, %r0, 0; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd3, %rd2, %rd3; @%p4 st.global.u32 [%rd3+4], %r1;)";
+  setup s;
+  s.grid = 3;
+  s.out_words = 4;
+  const auto out = run(body, {0}, s);
+  CHECK(out[0] == 1);
+  CHECK(out[3] == 2);
+}
+
+TEST_CASE("the same seed gives the same run, another seed another order") {
+  // The warps append their numbers in the order they come.
+  const std::string body = R"(and.b32 %r1, %r0, 31; setp.eq.u32 %p1, %r1, 0; shr.u32 %r2, %r0, 5; setp.eq.u32 %p2, %r0, 0; .shared .b32 next; @%p2 st.shared.u32 [next], 0; bar.sync 0;
+    @%p1 atom.shared.add.u32 %r3, [next], 1; mul.wide.u32 %rd3, %r3, 4; add.s64 %rd3, %rd2, %rd3; @%p1 st.global.u32 [%rd3], %r2;)";
+  setup s;
+  s.threads = 256;
+  s.out_words = 8;
+  std::vector<std::vector<std::uint32_t>> orders;
+  for (s.seed = 0; s.seed < 6; ++s.seed) {
+    orders.push_back(run(body, {0}, s));
+    CHECK(orders.back() == run(body, {0}, s));
+  }
+  bool differ = false;
+  for (const auto& o : orders) differ = differ || o != orders[0];
+  CHECK(differ);
+}

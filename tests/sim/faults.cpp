@@ -91,3 +91,9 @@ TEST_CASE("code for another chip and launches that cannot be are refused") {
   CHECK(id_of([] { run("", {1}, {.threads = 2048}); }) == "launch-refused");
   CHECK(id_of([] { run("", {1}, {.grid = 3, .cluster = 2}); }) == "launch-refused");
 }
+
+TEST_CASE("a CTA may not end while a bulk store still reads its memory") {
+  const std::string body = ".shared .align 16 .b8 x[16]; mov.u32 %r1, x; setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.v4.b32 [x], {%r0, %r0, %r0, %r0}; fence.proxy.async.shared::cta; @%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 16; @%p1 cp.async.bulk.commit_group;";
+  CHECK(fault(body) == "race");
+  CHECK(fault(body + "@%p1 cp.async.bulk.wait_group.read 0;") == "");
+}
