@@ -1,4 +1,6 @@
 // Tiles and scalars in global memory: one predicated access per run of neighbouring columns.
+// {vector}: so many neighbouring elements are promised to be aligned and wholly inside or outside. Without it both ways are there: vectors
+// for a tile that lies inside and is aligned, single masked elements otherwise.
 //
 // Inline PTX, because a masked access as LLVM control flow is a branch each; as a predicate it is none. The mask of an access compares the
 // coordinate, as unsigned, with the extent, so that negative coordinates are outside too.
@@ -95,57 +97,113 @@ void emitter::emit_global(const ir::op& o) {
     return w;
   };
 
-  int length = 1;
-  if (is_tile && axes[1] == rank - 1) {
-    length = static_cast<int>(std::max<std::int64_t>(o.integer("vector", 1), 1));
-    while (length > 1 && (length * size > 16 || (length & (length - 1)) != 0)) --length;
-  }
-  std::vector<run> runs = is_tile ? find_runs(layout_of(t), length) : std::vector<run>{{{0}}};
-
-  std::map<std::pair<Value*, Value*>, Value*> masks;
+  const bool along_columns = is_tile && axes[1] == rank - 1;
   registers out(store ? 0 : static_cast<size_t>(register_count(t)));
   const ir::attribute* fill = nullptr;
   for (const auto& [key, a] : o.attributes)
     if (key == "fill") fill = &a;
-  for (const run& piece : runs) {
-    const where w = locate_element(piece.regs[0]);
-    const access how = access_for(view.element, static_cast<int>(piece.regs.size()));
-    const std::string letter = how.word_bits == 64 ? "l" : how.word_bits == 32 ? "r" : "h";
-    const std::string at = offset_text(w.offset);
-    Value* mask = w.mask ? w.mask : b.getTrue();
-    std::vector<std::string> names;
-    if (store) {
-      registers v;
-      for (int r : piece.regs) v.push_back(regs(o.operands[0])[static_cast<size_t>(r)]);
-      registers inputs = pack(v, view.element);
+
+  const auto move_all = [&](int length, bool masked) {
+    // Two paths must not share values that are made inside one of them.
+    known.clear();
+    addresses.clear();
+    for (const run& piece : is_tile ? find_runs(layout_of(t), length) : std::vector<run>{{{0}}}) {
+      const where w = locate_element(piece.regs[0]);
+      const access how = access_for(view.element, static_cast<int>(piece.regs.size()));
+      const std::string letter = how.word_bits == 64 ? "l" : how.word_bits == 32 ? "r" : "h";
+      const std::string at = offset_text(w.offset);
+      Value* mask = masked && w.mask ? w.mask : nullptr;
+      const std::string guard = mask ? cat("@$", how.words + 1, " ") : std::string();
+      std::vector<std::string> names;
       std::string constraints;
+      if (store) {
+        registers v;
+        for (int r : piece.regs) v.push_back(regs(o.operands[0])[static_cast<size_t>(r)]);
+        registers inputs = pack(v, view.element);
+        for (int i = 0; i < how.words; ++i) {
+          names.push_back(cat("$", i));
+          constraints += letter + ",";
+        }
+        inputs.push_back(w.address);
+        if (mask) inputs.push_back(mask);
+        ptx0(cat(guard, "st.global", how.type, " [$", how.words, at, "], ", vector_operand(names), ";"), constraints + (mask ? "l,b" : "l"), inputs, asm_effect | asm_memory);
+        continue;
+      }
+      std::vector<Type*> types;
       for (int i = 0; i < how.words; ++i) {
         names.push_back(cat("$", i));
-        constraints += letter + ",";
+        constraints += cat("=", letter, ",");
+        types.push_back(b.getIntNTy(static_cast<unsigned>(how.word_bits)));
       }
-      inputs.push_back(w.address);
-      inputs.push_back(mask);
-      ptx0(cat("@$", how.words + 1, " st.global", how.type, " [$", how.words, at, "], ", vector_operand(names), ";"), constraints + "l,b", inputs, asm_effect | asm_memory);
-      continue;
+      registers inputs{w.address};
+      constraints += "l";
+      if (mask) {
+        // The fill value goes in through the result's own register.
+        inputs.push_back(mask);
+        constraints += ",b";
+        for (Value* v : pack(registers(piece.regs.size(), constant(view.element, fill)), view.element)) inputs.push_back(v);
+        for (int i = 0; i < how.words; ++i) constraints += cat(",", i);
+      }
+      const registers words = ptx(cat(guard, "ld.global", how.type, " ", vector_operand(names), ", [$", how.words, at, "];"), constraints, inputs, types, asm_effect | asm_memory);
+      const registers elements = unpack(words, view.element, static_cast<int>(piece.regs.size()));
+      for (size_t i = 0; i < piece.regs.size(); ++i) out[static_cast<size_t>(piece.regs[i])] = elements[i];
     }
-    // The fill value goes in through the result's own register: one instruction, no move where it is a constant that ptxas can place.
-    registers filler = pack(registers(piece.regs.size(), constant(view.element, fill)), view.element);
-    std::string constraints;
-    std::vector<Type*> types;
-    for (int i = 0; i < how.words; ++i) {
-      names.push_back(cat("$", i));
-      constraints += "=" + letter + ",";
-      types.push_back(b.getIntNTy(static_cast<unsigned>(how.word_bits)));
-    }
-    registers inputs{w.address, mask};
-    for (Value* v : filler) inputs.push_back(v);
-    constraints += "l,b";
-    for (int i = 0; i < how.words; ++i) constraints += cat(",", i);
-    const registers words = ptx(cat("@$", how.words + 1, " ld.global", how.type, " ", vector_operand(names), ", [$", how.words, at, "];"), constraints, inputs, types, asm_effect | asm_memory);
-    const registers elements = unpack(words, view.element, static_cast<int>(piece.regs.size()));
-    for (size_t i = 0; i < piece.regs.size(); ++i) out[static_cast<size_t>(piece.regs[i])] = elements[i];
+  };
+
+  if (o.has("vector") || !along_columns) {
+    int length = along_columns ? static_cast<int>(std::max<std::int64_t>(o.integer("vector", 1), 1)) : 1;
+    while (length > 1 && (length * size > 16 || (length & (length - 1)) != 0)) --length;
+    move_all(length, true);
+    if (!store) define(o, std::move(out));
+    return;
   }
-  if (!store) define(o, std::move(out));
+  int length = 16 / size;
+  while (length > 1 && find_runs(layout_of(t), length)[0].regs.size() == 1) length /= 2;
+  if (length <= 1) {
+    move_all(1, true);
+    if (!store) define(o, std::move(out));
+    return;
+  }
+  // Nobody promises alignment: look, once for the whole tile. Inside and aligned: vectors without masks; else element by element.
+  Value* fast = inside ? inside : b.getTrue();
+  const auto all_of = [&](Value* c) { fast = b.CreateAnd(fast, c); };
+  Value* low_bits = b.CreateAdd(corner, scaled(coordinate(rank - 1), rank - 1));
+  for (int a = 0; a < 2; ++a) {
+    const int axis = static_cast<int>(axes[static_cast<size_t>(a)]);
+    if (axis < 0) continue;
+    Value* first_index = b.CreateSExt(coordinate(axis), i64);
+    all_of(b.CreateICmpSGE(first_index, b.getInt64(0)));
+    all_of(b.CreateICmpSLE(plus(first_index, a == 0 ? t.rows : t.cols), b.CreateSExt(view.extents[static_cast<size_t>(axis)], i64)));
+    if (a == 0 && stride(axis)) {
+      Value* bytes = b.CreateMul(stride(axis), b.getInt64(static_cast<std::uint64_t>(size)));
+      low_bits = b.CreateOr(b.CreateAdd(low_bits, b.CreateMul(first_index, bytes)), bytes);
+    }
+  }
+  if (valid) all_of(b.CreateICmpSGE(valid, const32(t.rows)));
+  all_of(b.CreateICmpEQ(b.CreateAnd(low_bits, b.getInt64(static_cast<std::uint64_t>(length * size - 1))), b.getInt64(0)));
+
+  BasicBlock* vectors = BasicBlock::Create(c_, "vectors", f_);
+  BasicBlock* elements = BasicBlock::Create(c_, "elements", f_);
+  BasicBlock* join = BasicBlock::Create(c_, "moved", f_);
+  b.CreateCondBr(fast, vectors, elements);
+  std::vector<PHINode*> merged;
+  registers results[2];
+  BasicBlock* ends[2] = {};
+  for (int path = 0; path < 2; ++path) {
+    b.SetInsertPoint(path == 0 ? vectors : elements);
+    move_all(path == 0 ? length : 1, path == 1);
+    results[path] = out;
+    ends[path] = b.GetInsertBlock();
+    b.CreateBr(join);
+  }
+  b.SetInsertPoint(join);
+  if (store) return;
+  for (size_t r = 0; r < out.size(); ++r) {
+    PHINode* phi = b.CreatePHI(out[r]->getType(), 2);
+    for (int path = 0; path < 2; ++path) phi->addIncoming(results[path][r], ends[path]);
+    merged.push_back(phi);
+  }
+  define(o, registers(merged.begin(), merged.end()));
 }
 
 }  // namespace tlx::codegen

@@ -77,7 +77,8 @@ void emitter::make_function() {
       types.insert(types.end(), static_cast<size_t>(p->type.rank), b.getInt32Ty());
       types.insert(types.end(), static_cast<size_t>(std::max(p->type.rank - 1, 0)), b.getInt64Ty());
     } else if (p->type.is_scalar()) {
-      types.push_back(p->type.element == ir::element::boolean ? b.getInt8Ty() : type_of(p->type.element));
+      // A half as a parameter would become an array of two bytes: 16 bits are passed as an integer.
+      types.push_back(p->type.element == ir::element::boolean ? b.getInt8Ty() : stored_bits(p->type.element) == 16 ? b.getInt16Ty() : type_of(p->type.element));
     } else {
       fail("codegen-invalid", cat("a kernel parameter of type ", ir::to_string(p->type)));
     }
@@ -112,6 +113,7 @@ void emitter::make_function() {
     if (p->type.is_scalar()) {
       Value* v = f_->getArg(n++);
       if (p->type.element == ir::element::boolean) v = b.CreateICmpNE(v, b.getInt8(0));
+      else if (v->getType() != type_of(p->type.element)) v = b.CreateBitCast(v, type_of(p->type.element));
       values_[p.get()] = {v};
       continue;
     }

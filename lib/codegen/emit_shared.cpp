@@ -31,16 +31,16 @@ struct emitter::shared_place {
   };
   /// Any shape: the swizzle computed from the address itself.
   spot_in_shared general(spot row, spot col) {
-    auto& b = e->b;
+    auto& ir = e->b;
     const int w = width();
-    Value* c = b.CreateMul(e->plus(col.base, col.offset), e->const32(element_bytes));
-    Value* linear = b.CreateAdd(address, b.CreateMul(e->plus(row.base, row.offset), e->const32(w)));
-    linear = b.CreateAdd(linear, b.CreateMul(b.CreateUDiv(c, e->const32(w)), e->const32(chunk_bytes())));
-    linear = b.CreateAdd(linear, b.CreateAnd(c, e->const32(w - 1)));
-    return {b.CreateXor(linear, b.CreateAnd(b.CreateLShr(linear, 3), e->const32(tile::swizzle_mask(swizzle)))), 0};
+    Value* c = ir.CreateMul(e->plus(col.base, col.offset), e->const32(element_bytes));
+    Value* linear = ir.CreateAdd(address, ir.CreateMul(e->plus(row.base, row.offset), e->const32(w)));
+    linear = ir.CreateAdd(linear, ir.CreateMul(ir.CreateUDiv(c, e->const32(w)), e->const32(chunk_bytes())));
+    linear = ir.CreateAdd(linear, ir.CreateAnd(c, e->const32(w - 1)));
+    return {ir.CreateXor(linear, ir.CreateAnd(ir.CreateLShr(linear, 3), e->const32(tile::swizzle_mask(swizzle)))), 0};
   }
   spot_in_shared at(spot row, spot col) {
-    auto& b = e->b;
+    auto& ir = e->b;
     const unsigned mask = tile::swizzle_mask(swizzle);
     const int w = width();
     if (mask != 0 && chunk_bytes() % 1024 != 0 && cols * element_bytes > w) return general(row, col);
@@ -57,15 +57,15 @@ struct emitter::shared_place {
     }
     Value*& lane = lanes[{row.base, col.base}];
     if (!lane) {
-      Value* linear = b.CreateAdd(address, b.CreateMul(row.base, e->const32(w)));
-      Value* c = b.CreateMul(col.base, e->const32(element_bytes));
+      Value* linear = ir.CreateAdd(address, ir.CreateMul(row.base, e->const32(w)));
+      Value* c = ir.CreateMul(col.base, e->const32(element_bytes));
       if (swizzle == 0) {
-        lane = b.CreateAdd(linear, c);
+        lane = ir.CreateAdd(linear, c);
       } else {
-        Value* low = b.CreateAnd(c, e->const32(w - 1));
-        if (mask != 0) low = b.CreateXor(low, b.CreateAnd(b.CreateLShr(linear, 3), e->const32(mask)));
-        lane = b.CreateAdd(linear, low);
-        if ((col.possible * element_bytes & ~(w - 1)) != 0) lane = b.CreateAdd(lane, b.CreateMul(b.CreateLShr(c, static_cast<unsigned>(__builtin_ctz(static_cast<unsigned>(w)))), e->const32(chunk_bytes())));
+        Value* low = ir.CreateAnd(c, e->const32(w - 1));
+        if (mask != 0) low = ir.CreateXor(low, ir.CreateAnd(ir.CreateLShr(linear, 3), e->const32(mask)));
+        lane = ir.CreateAdd(linear, low);
+        if ((col.possible * element_bytes & ~(w - 1)) != 0) lane = ir.CreateAdd(lane, ir.CreateMul(ir.CreateLShr(c, static_cast<unsigned>(__builtin_ctz(static_cast<unsigned>(w)))), e->const32(chunk_bytes())));
       }
     }
     if (swizzle == 0) return {lane, row.offset * w + col_bytes};
@@ -75,7 +75,7 @@ struct emitter::shared_place {
     Value* v = lane;
     if (flip != 0) {
       Value*& cached = flipped[{lane, flip}];
-      if (!cached) cached = b.CreateXor(lane, e->const32(flip));
+      if (!cached) cached = ir.CreateXor(lane, e->const32(flip));
       v = cached;
     }
     return {v, row.offset * w + (low & ~static_cast<int>(mask)) + col_bytes / w * chunk_bytes()};
@@ -232,6 +232,14 @@ void emitter::emit_shared_write(const ir::op& o) {
   const ir::type& t = o.operands[0]->type;
   const bool slab = o.integer("slab") != 0;
   const int rows = slab ? static_cast<int>(o.integer("slab_rows", t.rows)) : t.rows;
+  if (slab) {
+    const tile::layout& l = layout_of(t);
+    for (int w = 0; w < l.warp_count(); ++w)
+      for (int r = 0; r < l.register_count(); ++r)
+        for (int lane = 0; lane < tile::warp_lanes; ++lane)
+          if (const int row = l.at(r, lane, w).row - l.at(0, 0, w).row; row < 0 || row >= rows)
+            fail("codegen-layout", cat("warp ", w, " owns row ", l.at(r, lane, w).row, ", which is not among the ", rows, " rows of its slab"), "the rows of a warp are consecutive");
+  }
   shared_place where{this, scalar(o.operands[1]), static_cast<int>(o.integer("swizzle")), rows, t.cols, stored_bits(t.element) / 8, !slab};
   store_tile(regs(o.operands[0]), t.element, layout_of(t), where, slab);
 }
@@ -252,6 +260,8 @@ void emitter::convert_through_shared(const ir::op& o, bool same_warp) {
   const auto barrier = [&] {
     if (same_warp) return ptx0("bar.warp.sync -1;", "", {}, asm_barrier);
     const auto id = o.integer("id"), threads = o.integer("threads");
+    for (const ir::op* up = &o; up && threads == 0; up = up->parent ? up->parent->parent : nullptr)
+      if (up->has("role")) fail("codegen-invalid", "a conversion inside a role meets at a barrier of the whole CTA", "{id} and {threads} name the role's own barrier");
     ptx0(threads == 0 ? cat("bar.sync ", id, ";") : cat("bar.sync ", id, ", ", threads, ";"), "", {}, asm_barrier);
   };
   Value* address = plus(b.CreatePtrToInt(shared_, b.getInt32Ty()), offset);

@@ -1,8 +1,7 @@
 // Tensor memory and tcgen05. The MMA is inline PTX on purpose: its intrinsic is modelled as writing only through its first argument, so LLVM
 // deletes repeated MMAs and the stores that feed them.
 //
-// A tile of 128 rows per 128 lanes: `address` is where register 0 of this warp's lane 0 lies, so the warp's lane base and its first column are
-// already in it. Further blocks of 128 rows lie {block_columns} (default: the tile's columns) further.
+// A tile of 128 rows per 128 lanes: `address` has the warp's lane base in it; what a further warpgroup's columns add comes from the layout. Further blocks of 128 rows lie {block_columns} (default: the tile's columns) further.
 #include "codegen/emitter.hpp"
 
 namespace tlx::codegen {
@@ -61,6 +60,12 @@ void emitter::emit_tmem_move(const ir::op& o) {
     static constexpr tile::coordinate quad[] = {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
     const tile::coordinate lane = rows32 ? tile::coordinate{1 << i, 0} : quad[i];
     if (!(l.at(0, 1 << i) - l.at(0, 0) == lane)) fail("codegen-layout", cat("lane ", 1 << i, " of the tile is not where ", shape, " puts it"));
+  }
+  if (l.warp_count() > 4) {  // further warpgroups take further columns
+    const int group_columns = l.at(0, 0, 4).col - l.at(0, 0, 0).col;
+    for (int w = 4; w < l.warp_count(); w += 4)
+      if (l.at(0, 0, w).col - l.at(0, 0, 0).col != w / 4 * group_columns) fail("codegen-layout", "the warpgroups of the tile are not evenly spaced along the columns");
+    address = b.CreateAdd(address, b.CreateMul(b.CreateLShr(layout_warp(), 2), const32(group_columns / per_word)));
   }
   const int block_columns = static_cast<int>(o.integer("block_columns", t.cols));
   const int step = rows32 ? per_word : 4;

@@ -6,7 +6,7 @@ namespace tlx::codegen {
 using namespace llvm;
 
 namespace {
-int part(tile::coordinate c, int axis) { return axis == 0 ? c.row : c.col; }
+int along(tile::coordinate c, int axis) { return axis == 0 ? c.row : c.col; }
 
 /// XOR over the set bits of `index` of each bit's value: bits that all move by the same distance are moved together.
 Value* xor_of_bits(emitter& e, Value* index, const tile::axis_map& map, int axis, int& possible) {
@@ -15,7 +15,7 @@ Value* xor_of_bits(emitter& e, Value* index, const tile::axis_map& map, int axis
   Value* sum = nullptr;
   const auto add = [&](Value* v) { sum = sum ? b.CreateXor(sum, v) : v; };
   for (int i = 0; i < map.bit_count; ++i) {
-    const int to = part(map.bit[static_cast<unsigned>(i)], axis);
+    const int to = along(map.bit[static_cast<unsigned>(i)], axis);
     possible |= to;
     if (to == 0) continue;
     if (tile::detail::is_power_of_two(to)) {
@@ -38,7 +38,7 @@ Value* sum_of_repeats(emitter& e, Value* index, const tile::axis_map& map, int a
   Value* rest = map.bit_count == 0 || map.rep_count == 0 ? index : b.CreateLShr(index, static_cast<unsigned>(map.bit_count));
   for (int i = 0; i < map.rep_count; ++i) {
     const tile::repeat& r = map.rep[static_cast<unsigned>(i)];
-    const int step = part(r.step, axis);
+    const int step = along(r.step, axis);
     if (step != 0) {
       Value* digit = i + 1 == map.rep_count ? rest : b.CreateURem(rest, e.const32(r.count));
       Value* v = b.CreateMul(digit, e.const32(step));
@@ -71,7 +71,7 @@ placement::placement(emitter& e, const tile::layout& l, bool without_warp_rows) 
       if (w) x.added = x.added ? b.CreateAdd(x.added, w) : w;
     }
     int reg_bits = 0;
-    for (int i = 0; i < l.reg.bit_count; ++i) reg_bits |= part(l.reg.bit[static_cast<unsigned>(i)], a);
+    for (int i = 0; i < l.reg.bit_count; ++i) reg_bits |= along(l.reg.bit[static_cast<unsigned>(i)], a);
     x.separable = (reg_bits & x.possible) == 0;
     x.sum = x.added ? b.CreateAdd(x.bits, x.added) : x.bits;
   }
@@ -79,7 +79,7 @@ placement::placement(emitter& e, const tile::layout& l, bool without_warp_rows) 
 
 spot placement::at(int reg, int a) const {
   const axis& x = axes_[a];
-  const int flip = part(layout_.reg.xor_part(reg), a), add = part(layout_.reg.add_part(reg), a);
+  const int flip = along(layout_.reg.xor_part(reg), a), add = along(layout_.reg.add_part(reg), a);
   if (x.separable) return {x.sum, flip + add, x.possible_sum};
   auto& b = e_->b;
   Value* v = flip == 0 ? x.bits : b.CreateXor(x.bits, e_->const32(flip));

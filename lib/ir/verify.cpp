@@ -142,10 +142,11 @@ class checker {
         break;
       }
       case opcode::acc_read:
-        if (o.operands.empty() || !o.operands[0]->type.is(type::kind::acc)) say(o, "needs an accumulator");
+        if (o.operands.empty() || o.operands.size() > 2 || !o.operands[0]->type.is(type::kind::acc)) say(o, "needs an accumulator and optionally a bool");
         else if (!o.result()->type.is_tile() || o.result()->type.rows != o.operands[0]->type.rows || o.result()->type.element != o.operands[0]->type.element ||
                  o.integer("column") < 0 || o.integer("column") + o.result()->type.cols > o.operands[0]->type.cols)
           say(o, cat("reads ", to_string(o.result()->type), " from column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
+        boolean(1);
         break;
       case opcode::mma:
         if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");

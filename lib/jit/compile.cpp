@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "jit/print_stages.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/ir/verify.hpp"
@@ -29,13 +30,14 @@ class stopwatch {
 
 }  // namespace
 
-device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& seen) {
+device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& by_caller) {
+  const observer seen = also_printing(by_caller, traced);
   stopwatch watch(seen);
   const auto show = [&](const std::string& stage, const ir::kernel& k) {
     if (seen.after) seen.after(stage, k);
   };
   show("trace", traced);
-  const std::string key = how.use_cache && !seen.after && !seen.llvm && !seen.ptx ? stored_key(traced, how) : "";
+  const std::string key = how.use_cache && !seen.after && !seen.llvm && !seen.ptx && !seen.cubin ? stored_key(traced, how) : "";
   if (auto found = find_stored(key)) return watch.lap("cache"), *found;
 
   const std::unique_ptr<ir::kernel> k = ir::clone(traced);
@@ -58,6 +60,7 @@ device::kernel compile(const ir::kernel& traced, const compile_options& how, con
     made.code.cubin = std::move(a.cubin);
     made.used = std::move(a.used);
     watch.lap("assemble");
+    if (seen.cubin) seen.cubin(made.code.cubin);
   }
   store(key, made);
   return made;

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "jit/process.hpp"
+#include "jit/toolkit.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -76,15 +77,21 @@ std::vector<std::string> folders() {
 
 }  // namespace
 
+std::string find_tool(const std::string& name) {
+  if (environment("TLX_HIDE_TOOLKIT") == "1") return {};
+  for (const std::string& folder : folders()) {
+    if (is_program(folder + "/" + name)) return folder + "/" + name;
+  }
+  return {};
+}
+
 std::string assembler_path() {
   if (environment("TLX_HIDE_TOOLKIT") == "1") missing("TLX_HIDE_TOOLKIT=1 hides every ptxas");
   if (const std::string named = environment("TLX_PTXAS"); !named.empty()) {
     if (!is_program(named)) missing("TLX_PTXAS names \"" + named + "\", which is no program");
     return named;
   }
-  for (const std::string& folder : folders()) {
-    if (is_program(folder + "/ptxas")) return folder + "/ptxas";
-  }
+  if (const std::string found = find_tool("ptxas"); !found.empty()) return found;
   missing("no ptxas in PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda* or TLX_TOOLKIT");
 }
 

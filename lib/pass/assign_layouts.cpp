@@ -1,5 +1,7 @@
 // Layouts flow from the ops that prescribe one (accumulator reads, register operands) along elementwise ops to those that adopt any (loads, constants,
 // indices, broadcasts). What nobody prescribes is spread for coalesced access.
+#include <algorithm>
+
 #include "agents.hpp"
 #include "passes.hpp"
 #include "tlx/support/error.hpp"
@@ -25,6 +27,9 @@ class assigner {
         if (r->type.is_tile()) tiles_.push_back(r.get());
     });
     spread();
+    // Whole tiles before vectors: a vector then follows the tile that it is repeated over or reduced from, and nothing has to be converted.
+    const auto size = [](ir::value v) { return v->type.rows * v->type.cols; };
+    std::stable_sort(tiles_.begin(), tiles_.end(), [&](ir::value a, ir::value b) { return size(a) > size(b); });
     for (ir::value v : tiles_) {
       if (v->type.layout) continue;
       v->type = v->type.with_layout(tile::blocked(v->type.rows, v->type.cols, who_.warps, std::max(1, 128 / tile::bits(v->type.element))));

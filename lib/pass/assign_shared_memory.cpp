@@ -1,4 +1,7 @@
-// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores and operands, then barriers and the tensor memory address.
+// Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores, conversions and operands, then barriers and the tensor memory address.
+#include <algorithm>
+#include <map>
+
 #include "agents.hpp"
 #include "passes.hpp"
 #include "slots.hpp"
@@ -41,6 +44,30 @@ void place_ring(ir::op& ring, planner& plan) {
   if (stage) ring.set("offset", plan.take(stage * t.stages, 1024, cat("ring \"", ring.text("name"), "\", ", t.stages, " stages")));
 }
 
+// A slot that nobody reads any more when `store` stages its result: filled once, read by products only, and what they made has been read before.
+const ir::op* find_dead_slot(ir::kernel& k, const agent& who, const ir::op& store, std::int64_t bytes) {
+  if (who.role) return nullptr;
+  std::map<const ir::op*, int> place;
+  ir::walk(k.body, [&](const ir::op& o) { place.emplace(&o, static_cast<int>(place.size())); });
+  const auto seen_complete = [&](const ir::op& product) {
+    for (ir::op* read : users(k, product.operands[0]))
+      if (read->is(ir::opcode::acc_read) && place.at(read) < place.at(&store) && inside(store, *read->parent)) return true;
+    return false;
+  };
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
+    if (!is_single_shot(k, *ring) || ring->integer("stage_bytes") < bytes) continue;
+    bool dead = true;
+    for (ir::op* opened : users(k, ring->result())) {
+      if (!opened->is(ir::opcode::ring_drain)) continue;
+      for (const auto& part : opened->results)
+        for (ir::op* user : users(k, part.get()))
+          if (!user->is(ir::opcode::ring_close)) dead = dead && user->is(ir::opcode::mma) && seen_complete(*user);
+    }
+    if (dead) return ring;
+  }
+  return nullptr;
+}
+
 void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   std::vector<ir::op*> stores;
   for (ir::op* store : find_all(*who.body, ir::opcode::tile_store))
@@ -49,7 +76,10 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   std::int64_t slab = 0;
   for (ir::op* store : stores) slab = std::max<std::int64_t>(slab, slab_tile_of(who, store->operands[0]->type).size_bytes());
   const std::int64_t buffers = stores.size() > 1 ? 2 : 1;
-  const std::int64_t offset = plan.take(slab * buffers * who.warps, 1024, cat("staging of stores of \"", who.name, "\""));
+  const std::int64_t bytes = slab * buffers * who.warps;
+  const ir::op* dead = find_dead_slot(k, who, *stores.front(), bytes);
+  const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
+  if (dead) stores.front()->set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
   for (size_t i = 0; i < stores.size(); ++i) {
     const std::int64_t buffer = static_cast<std::int64_t>(i) % buffers;
     stores[i]->set("stage", offset + buffer * slab);

@@ -50,21 +50,13 @@ void guard_reads(ir::kernel& k) {
       else loop = around;
     }
     if (certain || !loop) continue;
-    ir::builder b = ir::builder::after(k, *read);
+    ir::builder b = ir::builder::before(k, *read);
     ir::value low = recompute(b, loop->operands[0]), high = recompute(b, loop->operands[1]);
     if (!low || !high)
       raise(user_error({.id = "accumulator-maybe-empty", .what = "the loop that fills this accumulator has bounds that its reader cannot compute", .where = loop->where,
                         .because = "an accumulator whose loop runs no round must read as zero", .fix = {"let the bounds depend on the kernel's arguments only"},
                         .context = cat("kernel \"", k.name, "\"")}));
-    ir::value some = b.compare("lt", low, high);
-    ir::value zero = b.splat(0.0, ir::type::scalar(read->result()->type.element));
-    ir::value guarded = b.select(some, read->result(), zero);
-    ir::op* guard = guarded->owner;
-    ir::walk(k.body, [&](ir::op& o) {
-      if (&o == guard) return;
-      for (ir::value& v : o.operands)
-        if (v == read->result()) v = guarded;
-    });
+    read->operands.push_back(b.compare("lt", low, high));
   }
 }
 

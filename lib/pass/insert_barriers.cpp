@@ -1,7 +1,7 @@
 // Gives every ring its mbarriers. Input: whole rings in roles; output: mbarrier ops, phases in cells, slot addresses, and no ring op.
 //
 //   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill), or 1 per warp that fills with ordinary stores
-//   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other
+//   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other (a role may be both)
 //
 // wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
 // after the loop. A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
@@ -155,6 +155,19 @@ class inserter {
     b.set(s.parity, b.select(wraps, b.binary(opcode::bit_xor, parity, b.integer(1)), parity));
   }
 
+  bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty(); }
+
+  // A commit arrives some time later, and must not arrive in a CTA that has ended: whoever fills the ring stays until all slots came back.
+  void wait_until_free(const agent& who, const side& s) {
+    ir::builder end(k_, *who.body);
+    end.locate(ring_->where);
+    for (int i = 0; i < ring_->result()->type.stages; ++i) {
+      value stage = stage_of(end, s);
+      end.make(opcode::mbarrier_wait, {barrier(end, "empty", stage), end.get(s.parity)});
+      advance(end, s, stage);
+    }
+  }
+
   // Replaces the parts of an opened slot by their addresses.
   void place_parts(ir::builder& b, ir::op& opened, value stage) {
     const ir::type& ring = ring_->result()->type;
@@ -216,6 +229,7 @@ class inserter {
   void lower_ring() {
     const filler how = how_filled();
     std::int64_t releases = 0, fillers = 1;
+    bool by_commit = false;
     std::vector<ir::op*> opened = users(k_, ring_->result());
     std::map<std::string, side> sides;
     std::set<std::string> counted;
@@ -226,12 +240,22 @@ class inserter {
       const std::string key = (fills ? "fill " : "drain ") + who.name;
       if (!sides.count(key)) sides[key] = make_side(who, fills, wgmma_reader);
       if (fills && how == filler::threads) fillers = who.warps;
-      if (!fills && counted.insert(key).second) releases += has_tensor_memory(k_) && !readers(*o, opcode::mma).empty() ? 1 : who.warps;
+      if (!fills && counted.insert(key).second) {
+        const bool commits = has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
+        by_commit = by_commit || commits;
+        releases += (commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0);
+      }
     }
     for (ir::op* o : opened) {
       const agent& who = agent_of(all_, *o);
       if (o->is(opcode::ring_fill)) lower_fill(*o, who, sides.at("fill " + who.name), how);
       else lower_drain(*o, who, sides.at("drain " + who.name));
+    }
+    if (by_commit && !single_) {
+      const agent* fills = nullptr;
+      for (ir::op* o : opened)
+        if (o->is(opcode::ring_fill)) fills = &agent_of(all_, *o);
+      if (fills) wait_until_free(*fills, sides.at("fill " + fills->name));
     }
     init(ring_->integer("full"), ring_->result()->type.stages, fillers);
     if (!single_) init(ring_->integer("empty"), ring_->result()->type.stages, releases);
@@ -279,6 +303,11 @@ class inserter {
       const bool products = !readers(drain, opcode::mma).empty();
       ir::builder c = ir::builder::before(k_, close);
       value empty = barrier(c, "empty", stage);
+      if (products && read_by_threads(drain)) {  // both kinds of readers let go
+        c.make(opcode::fence_async);
+        c.make(opcode::barrier_warp);
+        if (has_tensor_memory(k_)) each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}}); });
+      }
       if (products && has_tensor_memory(k_)) {
         elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {empty}, {}, {{"group", std::int64_t{1}}}); });
       } else if (products) {

@@ -108,6 +108,7 @@ class lowerer {
     value part = whole;
     if (read.result()->type.cols != whole->type.cols)
       part = b.make(opcode::slice, {whole}, {read.result()->type}, {{"column", read.integer("column")}}).result();
+    if (read.operands.size() == 2) part = b.select(read.operands[1], part, b.splat(0.0, ir::type::scalar(part->type.element)));
     ir::replace_uses(k_.body, read.result(), part);
     ir::erase(read);
   }
@@ -174,8 +175,18 @@ class lowerer {
     value warp = b.binary(opcode::bit_and, b.simple(opcode::role_warp, tile::element::s32), b.integer(3));
     value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
     const ir::type& t = read.result()->type;
-    value loaded = b.make(opcode::tmem_load, {b.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
-    value ready = b.make(opcode::tmem_wait_load, {loaded}, {t}).result();
+    auto load = [&](ir::builder& at) {
+      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
+      return at.make(opcode::tmem_wait_load, {loaded}, {t}).result();
+    };
+    value ready;
+    if (read.operands.size() == 2) {  // columns that no MMA wrote are not even touched
+      value cell = b.var(t);
+      b.when(read.operands[1], [&](ir::builder& some) { some.set(cell, load(some)); }, [&](ir::builder& none) { none.set(cell, none.splat(0.0, t)); });
+      ready = b.get(cell);
+    } else {
+      ready = load(b);
+    }
     ir::replace_uses(k_.body, read.result(), ready);
     ir::erase(read);
   }

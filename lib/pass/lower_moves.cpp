@@ -121,6 +121,7 @@ class lowerer {
 
   void lower_store(ir::op& store) {
     ir::builder b = ir::builder::before(k_, store);
+    if (store.integer("meet")) meet(b, who_);
     value tile_value = store.operands[0];
     const ir::type& t = tile_value->type;
     const tile::shared_tile slab = slab_tile_of(who_, t);

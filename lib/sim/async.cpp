@@ -94,7 +94,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
         else for (std::uint32_t k = 0; k < bytes; ++k) if (mask >> (k & 15U) & 1U) d[k] = (*buffer)[k];
       };
       e.issue(std::move(o));
-      from.home->async_reads.push_back({from.offset, from.offset + bytes, id});
+      e.add_read(*from.home, from.offset, from.offset + bytes, id);
       join_group(w, l, id);
       continue;
     }
@@ -135,7 +135,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
         en.complete_tx(*t.barrier_home, bar.offset, bytes, what);
       };
       e.issue(std::move(o));
-      if (from.home) from.home->async_reads.push_back({from.offset, from.offset + bytes, id});
+      if (from.home) e.add_read(*from.home, from.offset, from.offset + bytes, id);
     }
   }
   return step::next;
@@ -184,9 +184,11 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
       }
       // Swizzled parts come in mixed order: merge them so that the list stays short.
       std::sort(reads.begin(), reads.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
-      for (const cta::reader& r : reads) {
-        auto& list = from.home->async_reads;
-        if (!list.empty() && list.back().operation == id && list.back().end == r.begin) list.back().end = r.end; else list.push_back(r);
+      for (std::size_t k = 0; k < reads.size();) {
+        const std::uint32_t begin = reads[k].begin;
+        std::uint32_t end = reads[k].end;
+        for (++k; k < reads.size() && reads[k].begin == end; ++k) end = reads[k].end;
+        e.add_read(*from.home, begin, end, id);
       }
       auto buffer = std::make_shared<std::vector<std::byte>>();
       async_operation o;

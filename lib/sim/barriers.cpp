@@ -18,7 +18,7 @@ std::string engine::where(const warp& w, lanes who) const {
   return s;
 }
 
-void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) {
+fault_report engine::report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const {
   fault_report r;
   r.kind = kind;
   r.message = message;
@@ -32,7 +32,16 @@ void engine::fault(const char* kind, const std::string& message, const warp* w, 
     }
   }
   if (w) r.threads = where(*w, who);
-  throw fault_found{std::move(r)};
+  return r;
+}
+
+void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) { throw fault_found{report_of(kind, message, w, i, who)}; }
+
+void engine::note_uninitialized(const std::string& message, const warp* w, const instruction* i, lanes who) {
+  if (!how.detect_races) fault("uninitialized", message, w, i, who);
+  if (uninitialized) return;
+  uninitialized = report_of("uninitialized", message, w, i, who);
+  uninitialized_at = warp_instructions;
 }
 
 void engine::check(const complaint& c, const warp* w, const instruction* i, lanes who) {
@@ -67,7 +76,7 @@ void engine::report_deadlock() {
             case block_reason::cluster_barrier: line = cat("wait at the cluster barrier: ", k->barrier_arrived, " threads arrived"); break;
             case block_reason::mbarrier: {
               const auto found = c->barriers.find(x.key);
-              line = cat("wait (ptx line ", i.line, ") for phase ", x.phase, " of the mbarrier at shared offset ", x.key);
+              line = cat("wait (ptx line ", i.line, ") for phase ", x.phase - 1, " of the mbarrier at shared offset ", x.key);
               if (found != c->barriers.end()) line += cat(": ", describe(found->second));
               break;
             }
@@ -163,6 +172,7 @@ step op_cta_barrier(engine& e, warp& w, context& c, const instruction& i, lanes 
   if (complete) {
     // This context is not blocked, so finishing wakes only the others.
     e.finish_named(home, number);
+    e.acquire_named(w, home, number);
     if (i.sub == 2) return step::moved;  // run the instruction again to read the result
     return step::next;
   }
@@ -271,6 +281,7 @@ step op_mbarrier(engine& e, warp& w, context&, const instruction& i, lanes activ
       continue;
     }
     mbarrier_state& s = e.barrier_at(home, offset, &w, &i, l);
+    e.use_barrier(w, home, offset, &i, l);
     switch (i.sub) {
       case 1:
         home.barriers.erase(offset);
@@ -305,6 +316,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
     const std::uint32_t offset = address & 0xFFFFFFU;
     e.check_shared_range(home, offset, 8, &w, &i, l);
     mbarrier_state& s = e.barrier_at(home, offset, &w, &i, l);
+    e.use_barrier(w, home, offset, &i, l);
     bool done = false;
     if (i.flags & 4) {
       const std::uint32_t parity = w.slot<std::uint32_t>(i.b)[l] & 1U;

@@ -72,8 +72,13 @@ void decoder::skip_cache_words() {
     if (w.starts_with("L1::") || w.starts_with("L2::") || w == "ca" || w == "cg" || w == "cs" || w == "lu" || w == "cv" || w == "wb" || w == "wt") used[k] = true;
   }
 }
-void decoder::skip_memory_order() {
-  while (take_one({"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "cta", "cluster", "gpu", "sys", "mmio"}) >= 0) { }
+bool decoder::skip_memory_order() {
+  bool strong = false;
+  for (;;) {
+    const int k = take_one({"weak", "cta", "cluster", "gpu", "sys", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"});
+    if (k < 0) return strong;
+    strong = strong || k >= 5;
+  }
 }
 
 // ---- slots
@@ -449,6 +454,8 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
   }
   for (const decoder::call_site& c : d.calls) p.code[c.at].target = entry_pc.at(c.callee);
   for (const auto& [begin, end] : extents) find_joins(p, begin, end);
+
+  mark_wgmma_registers(p);
 
   const std::uint32_t threads = std::max({p.required_threads[0] * std::max(1U, p.required_threads[1]) * std::max(1U, p.required_threads[2]),
                                           p.maximum_threads[0] * std::max(1U, p.maximum_threads[1]) * std::max(1U, p.maximum_threads[2])});

@@ -48,7 +48,7 @@ struct decoder {
   [[noreturn]] void refuse(const std::string& what) const;
   [[noreturn]] void bad(const std::string& what) const;
   void skip_cache_words();                  // .L1::..., .L2::..., .nc is not one of them
-  void skip_memory_order();                 // .weak .volatile .relaxed .acquire .release .acq_rel .sc and scopes
+  bool skip_memory_order();                 // .weak .volatile .relaxed .acquire .release .acq_rel .sc and scopes; true when the access is strong
 
   // ---- operands
   std::size_t count() const { return raw->operands.size(); }
@@ -87,6 +87,8 @@ bool decode_synchronisation(decoder& d);
 bool decode_async(decoder& d);
 bool decode_matrix(decoder& d);
 
+/// Fills program::wgmma_registers and instruction::touches_wgmma.
+void mark_wgmma_registers(program& p);
 /// Fills instruction::join of the divergent branches in code[begin, end).
 void find_joins(program& p, std::size_t begin, std::size_t end);
 

@@ -15,7 +15,7 @@ std::vector<raw_operand> elements(const raw_operand& o) {
 void load_store(decoder& d, bool load) {
   instruction& o = d.out;
   d.take("nc");
-  d.skip_memory_order();
+  o.flags = d.skip_memory_order() ? 1 : 0;
   d.skip_cache_words();
   const space where = d.take_space(space::generic);
   d.skip_cache_words();
@@ -31,6 +31,7 @@ void load_store(decoder& d, bool load) {
   o.bytes = static_cast<std::uint8_t>(bits_of(t) / 8);
   o.count = static_cast<std::uint8_t>(n);
   o.sign_extend = is_signed(t);
+  if (a.where == space::shared || a.where == space::shared_cluster || a.where == space::generic) d.p.smallest_shared_access = std::min<std::uint32_t>(d.p.smallest_shared_access, o.bytes);
   o.wide = bits_of(t) == 64;
   const std::vector<raw_operand> items = elements(value);
   if (items.size() != n) d.bad("the vector has the wrong length");
@@ -62,6 +63,8 @@ void atomic(decoder& d, bool result) {
   o.count = static_cast<std::uint8_t>(n);
   o.wide = bits_of(t) == 64;
   o.mode.from = t;
+  o.flags = 1;
+  if (a.where != space::global) d.p.smallest_shared_access = std::min<std::uint32_t>(d.p.smallest_shared_access, o.bytes);
   const std::vector<raw_operand> values = elements(d.operand(first + 1));
   if (values.size() != n) d.bad("the vector has the wrong length");
   std::vector<std::uint32_t> list;
@@ -90,7 +93,7 @@ bool decode_memory(decoder& d) {
   instruction& o = d.out;
   if (n == "ld" || n == "ldu") { load_store(d, true); return true; }
   if (n == "st") {
-    if (d.take("async")) return false;
+    for (const std::string_view w : d.words) if (w == "async") return false;
     if (d.take("bulk")) {
       d.skip_memory_order();
       const decoder::address a = d.memory(d.operand(0), d.take_space(space::generic));

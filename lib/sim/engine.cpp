@@ -106,6 +106,7 @@ void engine::launch_next_cluster() {
         }
       w->local.assign(std::size_t{code.local_bytes} * 32, std::byte{0});
       w->register_count = code.registers_per_thread;
+      w->unfenced = code.wgmma_registers;
       context& first = new_context(*w);
       first.who = w->launched;
       first.at = context::state::runnable;
@@ -114,6 +115,7 @@ void engine::launch_next_cluster() {
     }
     k.ctas.push_back(std::move(c));
   }
+  start_clocks(k);
   resident.push_back(std::move(made));
 }
 
@@ -130,6 +132,17 @@ void engine::make_runnable(warp& w) {
 }
 
 void engine::run() {
+  try {
+    run_all();
+  } catch (fault_found& f) {
+    // Poison that was read may have led here; only an order that is missing explains it better.
+    if (uninitialized && f.report.kind != "race" && f.report.kind != "missing_proxy_fence") throw fault_found{*uninitialized};
+    throw;
+  }
+  if (uninitialized) throw fault_found{*uninitialized};
+}
+
+void engine::run_all() {
   using clock_type = std::chrono::steady_clock;
   const std::uint32_t size = shape.cluster.x * shape.cluster.y * shape.cluster.z;
   const std::uint32_t processors = how.processor_count > 0 ? static_cast<std::uint32_t>(how.processor_count) : sm >= 100 ? 148U : 132U;
@@ -176,6 +189,7 @@ void engine::run() {
       instructions_at_event = warp_instructions;
       if (resident.size() < capacity) launch_next_cluster();
     }
+    if (uninitialized && warp_instructions - uninitialized_at > 20000000) throw fault_found{*uninitialized};
     if (++since_check == 4096) {
       since_check = 0;
       const auto now = clock_type::now();
@@ -230,7 +244,7 @@ void engine::run_warp(warp& w, unsigned budget) {
       ++executed;
       if (!active) { ++c->pc; continue; }
       lane_count += static_cast<unsigned>(std::popcount(active));
-      if (!w.wgmmas.empty()) check_pinned(w, i);
+      if (i.touches_wgmma) [[unlikely]] touch_wgmma(w, i);
       if (i.alu) { i.alu(registers, i, active); ++c->pc; continue; }
       const step s = i.run(*this, w, *c, i, active);
       if (s == step::next) { ++c->pc; continue; }
@@ -249,7 +263,8 @@ void engine::run_warp(warp& w, unsigned budget) {
 step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
   const lanes stay = c.who & ~taken;
   if (!stay) { c.pc = i.target; return step::moved; }
-  const std::uint32_t fall = c.pc + 1, meet = i.join;
+  // Lanes that do not take a table branch have not been served yet: they run it again.
+  const std::uint32_t fall = i.run == op_branch_table ? c.pc : c.pc + 1, meet = i.join;
   if (meet == c.join) {
     if (meet != no_pc && i.target == meet) { c.who = stay; c.pc = fall; return step::moved; }
     if (meet != no_pc && fall == meet) { c.who = taken; c.pc = i.target; return step::moved; }
@@ -394,11 +409,7 @@ step op_branch_table(engine& e, warp& w, context& c, const instruction& i, lanes
   instruction one = i;
   one.target = table[first];
   if (same == c.who) { c.pc = one.target; return step::moved; }
-  const lanes stay = c.who & ~same;
-  const std::uint32_t here = c.pc;
-  const step s = e.diverge(w, c, one, same);
-  if (active & stay) for (context& k : w.contexts) if (k.at == context::state::runnable && k.who == stay && k.pc == here + 1) { k.pc = here; break; }
-  return s;
+  return e.diverge(w, c, one, same);
 }
 
 step op_exit(engine& e, warp& w, context& c, const instruction&, lanes active) {
@@ -422,6 +433,7 @@ step op_call(engine& e, warp& w, context& c, const instruction& i, lanes active)
     instruction split = i;
     split.join = c.pc + 1;
     split.target = c.pc;
+    split.run = op_branch;
     const std::uint32_t here = c.pc;
     const step s = e.diverge(w, c, split, active);
     for (context& k : w.contexts)

@@ -1,9 +1,11 @@
 // ldmatrix, stmatrix, mma.sync and wgmma at work.
 #include "sim/matrix_ops.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
+#include "sim/decode.hpp"
 #include "sim/ops.hpp"
 #include "tlx/support/text.hpp"
 
@@ -146,8 +148,19 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   const bool integers = is_integer(x.a);
   shared_descriptor descriptor;
   const std::size_t a_count = static_cast<std::size_t>(x.shape.m * k), b_count = static_cast<std::size_t>(n * k);
-  if (integers) { e.integer_a.resize(a_count); e.integer_b.resize(b_count); } else { e.float_a.resize(a_count); e.float_b.resize(b_count); }
+  if (integers) { e.integer_a.resize(a_count); e.integer_b.resize(b_count); }
+  // The four warps of the group name the same operands: the first to land gathers them for all.
+  const std::uint64_t key = std::uint64_t{w.index / 4} << 48 | p.sequence;
+  cta::wgmma_operands& operands = w.home->wgmma_shared[key];
+  const bool first_to_land = operands.uses == 0;
+  if (!first_to_land && (operands.what != p.what || operands.a_descriptor != p.a_descriptor || operands.b_descriptor != p.b_descriptor))
+    e.fault("descriptor_misuse", "the four warps of a warpgroup execute different wgmmas, or with different descriptors", &w, p.what);
+  if (first_to_land) { operands.what = p.what; operands.a_descriptor = p.a_descriptor; operands.b_descriptor = p.b_descriptor; }
+  ++operands.uses;
+  const float* float_a = e.float_a.data();
   if (x.a_in_registers) {
+    e.float_a.resize(a_count);
+    float_a = e.float_a.data();
     const int bits = bits_of(x.a), per = 32 / bits, count = 4 * per;
     for (int l = 0; l < 32; ++l)
       for (int j = 0; j < count; ++j) {
@@ -158,11 +171,18 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
         if (integers) e.integer_a[at] = static_cast<std::int16_t>(widen(x.a, v)); else e.float_a[at] = widen(x.a, v);
       }
   } else {
-    e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
-    e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, e.float_a.data()), &w, p.what);
+    if (integers || first_to_land) {
+      operands.a.resize(integers ? 0 : a_count);
+      e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
+      e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, operands.a.data()), &w, p.what);
+    }
+    float_a = operands.a.data();
   }
-  e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
-  e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, e.float_b.data()), &w, p.what);
+  if (integers || first_to_land) {
+    operands.b.resize(integers ? 0 : b_count);
+    e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
+    e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, operands.b.data()), &w, p.what);
+  }
   const std::size_t first_row = static_cast<std::size_t>(quarter * 16 * k);
   const int per = x.d == number::f16 ? 2 : 1, elements = n / 2;
   const auto row_of = [](int l, int d) { return l / 4 + 8 * ((d >> 1) & 1); };
@@ -181,7 +201,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   if (integers) multiply_integers(16, n, k, e.integer_a.data() + first_row, e.integer_b.data(), e.integer_d.data(), n, p.use_d, x.saturate, e.scratch);
   else {
     mma_operands o;
-    o.m = 16; o.n = n; o.k = k; o.a = e.float_a.data() + first_row; o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b; o.negate_a = x.negate_a; o.negate_b = x.negate_b;
+    o.m = 16; o.n = n; o.k = k; o.a = float_a + first_row; o.b = operands.b.data(); o.a_format = x.a; o.b_format = x.b; o.negate_a = x.negate_a; o.negate_b = x.negate_b;
     const mma_model& model = model_of(e.on, matrix_unit::wgmma, x.a);
     if (per == 2) multiply_f16(model, o, e.float_d.data(), n, p.use_d, e.scratch); else multiply(model, o, e.float_d.data(), n, p.use_d, e.scratch);
   }
@@ -195,6 +215,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
     }
   }
   e.end_reads(*w.home, p.id);
+  if (operands.uses == 4) w.home->wgmma_shared.erase(key);
 }
 
 }  // namespace
@@ -211,25 +232,56 @@ void engine::land_wgmmas(warp& w, std::size_t groups_left) {
   if (any) pin_all(w, *this);
 }
 
-void engine::check_pinned(warp& w, const instruction& i) {
-  if (i.run == op_wgmma || i.run == op_wgmma_fence || i.run == op_wgmma_group || i.run == op_copy_local || i.run == op_print || i.run == op_call) return;
-  const auto touched = [&](std::uint32_t slot, bool write) {
-    if (slot == no_slot || slot / 128 >= w.pinned.size()) return;
+namespace {
+
+/// Calls visit(slot, written) for every register slot that an instruction names.
+template <class Visit> void for_slots(const program& p, const instruction& i, Visit&& visit) {
+  if (i.run == op_copy_local || i.run == op_print || i.run == op_call || i.run == op_assert_fail) return;  // their fields are places in local memory
+  const bool list_written = i.run == op_load || i.run == op_ldmatrix || i.run == op_mma_sync || i.run == op_atomic;
+  const bool unpacks = !i.run && i.mode.kind && i.d2 != no_slot;
+  visit(i.d, true); visit(i.d2, true); visit(i.a, false); visit(i.b, false); visit(i.c, unpacks); visit(i.e, unpacks);
+  for (std::uint32_t k = 0; k < i.list_count; ++k) visit(p.lists[i.list + k], list_written);
+  for (std::uint32_t k = 0; k < i.list2_count; ++k) visit(p.lists[i.list2 + k], false);
+}
+
+}  // namespace
+
+void mark_wgmma_registers(program& p) {
+  bool any = false;
+  for (const instruction& i : p.code) any = any || i.run == op_wgmma;
+  if (!any) return;
+  p.wgmma_registers.assign(p.register_bytes / 128 + 1, 0);
+  for (const instruction& i : p.code) {
+    if (i.run != op_wgmma) continue;
+    const wgmma_detail& x = p.detail<wgmma_detail>(i);
+    for (const std::uint32_t s : x.d_slots) p.wgmma_registers[s / 128] = 1;
+    for (const std::uint32_t s : x.a_slots) p.wgmma_registers[s / 128] = 1;
+  }
+  for (instruction& i : p.code) {
+    if (i.run == op_wgmma) continue;
+    for_slots(p, i, [&](std::uint32_t slot, bool) { if (slot != no_slot && slot / 128 < p.wgmma_registers.size() && p.wgmma_registers[slot / 128]) i.touches_wgmma = true; });
+  }
+}
+
+void engine::touch_wgmma(warp& w, const instruction& i) {
+  for_slots(code, i, [&](std::uint32_t slot, bool write) {
+    if (slot == no_slot || slot / 128 >= code.wgmma_registers.size() || !code.wgmma_registers[slot / 128]) return;
+    w.unfenced[slot / 128] = 1;
+    if (w.wgmmas.empty()) return;
     const std::uint8_t how_pinned = w.pinned[slot / 128];
     if (how_pinned == 1 || (how_pinned == 2 && write)) fault("race", how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched before wgmma.wait_group" : "an A register of a wgmma in flight is written before wgmma.wait_group", &w, &i);
-  };
-  const bool list_written = i.run == op_load || i.run == op_ldmatrix || i.run == op_mma_sync || i.run == op_atomic;
-  touched(i.d, true); touched(i.d2, true); touched(i.a, false); touched(i.b, false); touched(i.c, false); touched(i.e, false);
-  for (std::uint32_t k = 0; k < i.list_count; ++k) touched(code.lists[i.list + k], list_written);
-  for (std::uint32_t k = 0; k < i.list2_count; ++k) touched(code.lists[i.list2 + k], false);
+  });
 }
 
 step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) {
   whole_warp(e, w, i, active);
   const wgmma_detail& x = e.code.detail<wgmma_detail>(i);
   if (w.index / 4 * 4 + 4 > w.home->warps.size()) e.fault("barrier_misuse", "wgmma needs four warps of one warpgroup", &w, &i);
+  for (const auto* slots : {&x.d_slots, &x.a_slots})
+    for (const std::uint32_t r : *slots)
+      if (w.unfenced[r / 128]) e.fault("race", "a register of this wgmma was touched, and no wgmma.fence stands between", &w, &i);
   const lanes p = *w.slot<lanes>(x.scale_d) ^ (x.scale_d_inverted ? all_lanes : 0U);
-  pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++};
+  pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++, w.wgmma_sequence++};
   std::vector<std::uint32_t> addresses;
   std::vector<byte_range> ranges;
   const auto operand = [&](std::uint32_t slot, const operand_form& form, bool own_rows) {
@@ -244,7 +296,7 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
       e.check_shared_range(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.read_shadow(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.async_read(w, *w.home, r.begin, r.end - r.begin, &i, -1);
-      w.home->async_reads.push_back({r.begin, r.end, pending.id});
+      e.add_read(*w.home, r.begin, r.end, pending.id);
     }
     return v[0];
   };
@@ -258,7 +310,11 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
   return step::next;
 }
 
-step op_wgmma_fence(engine&, warp&, context&, const instruction&, lanes) { return step::next; }
+step op_wgmma_fence(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  std::fill(w.unfenced.begin(), w.unfenced.end(), std::uint8_t{0});
+  return step::next;
+}
 
 step op_wgmma_group(engine& e, warp& w, context&, const instruction& i, lanes active) {
   whole_warp(e, w, i, active);

@@ -62,16 +62,22 @@ void engine::check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes,
 
 void engine::read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane) {
   const std::uint8_t* s = c.shadows.data() + offset;
+  if (bytes == 4) { std::uint32_t v; std::memcpy(&v, s, 4); if (v == 0x01010101U) [[likely]] return; }
+  else if (bytes == 16) { std::uint64_t v[2]; std::memcpy(v, s, 16); if ((v[0] & v[1]) == 0x0101010101010101ULL && (v[0] | v[1]) == 0x0101010101010101ULL) [[likely]] return; }
   for (std::size_t k = 0; k < bytes; ++k) {
     if (s[k] == shadow_written) [[likely]] continue;
     const lanes who = lane < 0 ? 0 : 1U << lane;
     if (s[k] == shadow_in_flight) fault("race", cat("shared memory byte ", offset + k, " is read while an asynchronous copy to it is in flight"), w, i, who);
     if (s[k] == shadow_barrier) fault("barrier_misuse", cat("shared memory byte ", offset + k, " belongs to a live mbarrier and is read like ordinary memory"), w, i, who);
-    fault("uninitialized", cat("shared memory byte ", offset + k, " is read but nobody wrote it"), w, i, who);
+    note_uninitialized(cat("shared memory byte ", offset + k, " is read but nobody wrote it"), w, i, who);
+    return;
   }
 }
 
 void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane) {
+  bool any = false;
+  for (std::size_t g = offset >> 4; g <= (offset + bytes - 1) >> 4; ++g) any |= c.reading[g] != 0;
+  if (!any) [[likely]] return;
   for (const cta::reader& r : c.async_reads)
     if (offset < r.end && r.begin < offset + bytes) {
       std::string by;
@@ -80,7 +86,15 @@ void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, con
     }
 }
 
+void engine::add_read(cta& c, std::uint32_t begin, std::uint32_t end, std::uint64_t id) {
+  if (c.reading.empty()) c.reading.assign((shared_bytes >> 4) + 1, 0);
+  for (std::size_t g = begin >> 4; g <= (end - 1) >> 4; ++g) ++c.reading[g];
+  c.async_reads.push_back({begin, end, id});
+}
+
 void engine::end_reads(cta& c, std::uint64_t id) {
+  for (const cta::reader& r : c.async_reads)
+    if (r.operation == id) for (std::size_t g = r.begin >> 4; g <= (r.end - 1) >> 4; ++g) --c.reading[g];
   c.async_reads.erase(std::remove_if(c.async_reads.begin(), c.async_reads.end(), [&](const cta::reader& r) { return r.operation == id; }), c.async_reads.end());
 }
 
@@ -99,6 +113,7 @@ void engine::mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, con
 void engine::write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane) {
   if (!c.async_reads.empty()) [[unlikely]] check_not_read(c, offset, bytes, w, i, lane);
   std::uint8_t* s = c.shadows.data() + offset;
+  if (bytes == 4) { std::uint32_t v; std::memcpy(&v, s, 4); if ((v & ~0x01010101U) == 0) [[likely]] { v = 0x01010101U; std::memcpy(s, &v, 4); return; } }
   for (std::size_t k = 0; k < bytes; ++k) {
     if (s[k] > shadow_written) [[unlikely]] {
       const lanes who = lane < 0 ? 0 : 1U << lane;
@@ -124,6 +139,7 @@ cta& engine::shared_owner(warp& w, const instruction& i, int lane, std::uint32_t
 
 std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space where, std::uint64_t address, std::size_t bytes, access how_) {
   const lanes who = 1U << lane;
+  const bool strong = (i.run == op_load || i.run == op_store || i.run == op_atomic) && (i.flags & 1U);
   if (where == space::generic) {
     if (address - shared_window < window_bytes) { where = space::shared_cluster; address -= shared_window; }
     else if (address - local_window < window_bytes) { where = space::local; address -= local_window; }
@@ -142,8 +158,8 @@ std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space wh
       cta& c = shared_owner(w, i, lane, static_cast<std::uint32_t>(address), where == space::shared_cluster);
       const std::uint32_t offset = static_cast<std::uint32_t>(address) & 0xFFFFFFU;
       check_shared_range(c, offset, bytes, &w, &i, lane);
-      if (how_ != access::write) read_shadow(c, offset, bytes, &w, &i, lane);
-      if (how_ != access::read) write_shadow(c, offset, bytes, &w, &i, lane);
+      if (how_ != access::write) { read_shadow(c, offset, bytes, &w, &i, lane); race_read(w, c, offset, bytes, &i, lane, strong); }
+      if (how_ != access::read) { write_shadow(c, offset, bytes, &w, &i, lane); race_write(w, c, offset, bytes, &i, lane, strong); }
       return c.shared.data() + offset;
     }
     case space::local:
@@ -160,6 +176,7 @@ std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space wh
 
 void engine::resolve(warp& w, const instruction& i, lanes active, space where, std::uint32_t slot, bool wide, std::int64_t offset, std::size_t bytes, access how_, std::byte* (&out)[32]) {
   const std::uint64_t o = static_cast<std::uint64_t>(offset);
+  const bool strong = (i.run == op_load || i.run == op_store || i.run == op_atomic) && (i.flags & 1U);
   if (where == space::shared) {
     // The common case without a call per lane: own CTA, inside, aligned, everything written and quiet.
     cta& c = *w.home;
@@ -168,9 +185,8 @@ void engine::resolve(warp& w, const instruction& i, lanes active, space where, s
       const int l = std::countr_zero(m);
       const std::uint32_t a = static_cast<std::uint32_t>((wide ? w.slot<std::uint64_t>(slot)[l] : w.slot<std::uint32_t>(slot)[l]) + o), at = a - base;
       if (at < shared_start || at > limit || (at & align)) { out[l] = resolve_one(w, i, l, where, a, bytes, how_); continue; }
-      if (how_ == access::read) read_shadow(c, at, bytes, &w, &i, l);
-      else if (how_ == access::write) write_shadow(c, at, bytes, &w, &i, l);
-      else { read_shadow(c, at, bytes, &w, &i, l); write_shadow(c, at, bytes, &w, &i, l); }
+      if (how_ != access::write) { read_shadow(c, at, bytes, &w, &i, l); race_read(w, c, at, bytes, &i, l, strong); }
+      if (how_ != access::read) { write_shadow(c, at, bytes, &w, &i, l); race_write(w, c, at, bytes, &i, l, strong); }
       out[l] = c.shared.data() + at;
     }
     return;
@@ -182,6 +198,7 @@ void engine::resolve(warp& w, const instruction& i, lanes active, space where, s
       const int l = std::countr_zero(m);
       const std::uint64_t a = address[l] + o;
       std::byte* const p = (a & align) ? nullptr : memory.at(a, bytes);
+      if (strong && p) strong_global(w, a);
       out[l] = p ? p : resolve_one(w, i, l, where, a, bytes, how_);
     }
     return;

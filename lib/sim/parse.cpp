@@ -196,13 +196,17 @@ struct parser {
       v.align = again_like.align;
     } else {
       std::size_t align = 0, lanes = 1;
+      bool pointer = false;
       element_bytes = 0;
       while (now().kind == token_kind::word && now().text[0] == '.') {
         const token t = next();
         const std::string_view w = t.text.substr(1);
-        if (w == "align") align = static_cast<std::size_t>(integer());
+        if (w == "align") {
+          const auto bytes = static_cast<std::size_t>(integer());
+          if (!pointer) align = bytes;  // after .ptr it is the alignment of what the parameter points to
+        }
         else if (w == "v2" || w == "v4" || w == "v8") lanes = static_cast<std::size_t>(w[1] - '0');
-        else if (w == "ptr") { }
+        else if (w == "ptr") pointer = true;
         else if (w == "global" || w == "shared" || w == "local" || w == "const") { }  // .ptr .SPACE
         else if (w == "attribute") { expect('('); while (!take(')')) ++at; }
         else if (type_bits(w) > 1) {

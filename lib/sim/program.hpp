@@ -64,6 +64,7 @@ struct instruction {
   std::uint32_t d = no_slot, d2 = no_slot, a = no_slot, b = no_slot, c = no_slot, e = no_slot;
   bool wide_address = true;     // address operand is a 64-bit register
   bool sign_extend = false;
+  bool touches_wgmma = false;   // a register that some wgmma of the kernel accumulates into or reads as A
   bool wide = false;            // destination (ld) or source (st) registers are 64-bit slots
   std::uint8_t sub = 0;         // variant inside a family
   std::uint8_t flags = 0;
@@ -113,6 +114,8 @@ struct program {
   std::vector<std::shared_ptr<void>> details;
   std::vector<std::vector<std::uint32_t>> branch_tables;
   bool uses_tensor_memory = false;
+  std::vector<std::uint8_t> wgmma_registers;  // by slot / 128; empty without wgmma
+  std::uint32_t smallest_shared_access = 4;  // bytes, at most 4: the grain of the race detector
 
   template <class T> const T& detail(const instruction& i) const { return *static_cast<const T*>(details[i.detail].get()); }
 };

@@ -1,6 +1,7 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
 #include <array>
+#include <bitset>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -54,6 +55,18 @@ enum shadow : std::uint8_t { shadow_unwritten = 0, shadow_written = 1, shadow_in
 struct cta;
 struct cluster;
 
+// ---- happens-before: one entry for each warp of the cluster, then sixteen for each CTA's asynchronous writers
+using vector_clock = std::vector<std::uint32_t>;
+/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy.
+struct clocks {
+  vector_clock seen, proxied;
+  void join(const clocks& other);
+  bool empty() const { return seen.empty(); }
+};
+struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };  // async: needs no proxy fence
+struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0; };
+inline constexpr std::uint32_t async_agents = 16;
+
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
 struct call_frame { std::uint32_t back, join; };
@@ -73,7 +86,7 @@ struct context {
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.
-struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id; };
+struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; };
 struct bulk_group { std::vector<std::uint64_t> operations; };
 /// Per-thread bookkeeping of bulk-group and cp.async completion.
 struct thread_async {
@@ -93,9 +106,14 @@ struct warp {
   std::deque<context> contexts;
   std::size_t current = 0;
   bool queued = false, done = false;
+  std::uint32_t agent = 0;                      // index in the vector clocks
+  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive publishes
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
   std::size_t wgmma_open = 0;                   // issued, not committed
+  std::uint64_t wgmma_sequence = 0;
+  struct tensor_span { int group_first, group_count, first, count; };
+  std::vector<tensor_span> tensor_loads_open, tensor_stores_open;  // not waited for yet
   std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending wgmmas (1 may not be touched, 2 may not be written)
   std::vector<std::uint8_t> unfenced;           // by slot / 128: touched since the last wgmma.fence
   std::array<std::unique_ptr<thread_async>, 32> async;
@@ -122,12 +140,27 @@ struct cta {
   std::uint32_t live_warps = 0;
   bool exited = false;
   std::unique_ptr<tensor_memory> tmem;
+  std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
+  // Race detection, by grain of shared memory.
+  std::vector<last_write> writes;
+  std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
+  std::array<std::uint32_t, async_agents> async_clock{};
+  std::map<std::uint32_t, barrier_clocks> barrier_sync;
+  std::array<barrier_clocks, 16> named_sync;
+  std::unordered_map<std::uint32_t, clocks> strong_places;
   struct reader { std::uint32_t begin, end; std::uint64_t operation; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
+  std::vector<std::uint16_t> reading;      // how many of them, by 16 bytes
   struct tensor_writer { int first, count; std::uint64_t operation; };
   std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
+  // Order of tcgen05.ld and st, by group of 16 lanes and column: the last store, and each warp's last load. all ones: not waited for yet.
+  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int line = 0; };
+  std::vector<tensor_store> tensor_stores;
+  std::vector<std::uint32_t> tensor_loads;
+  struct wgmma_operands { std::uint64_t a_descriptor = 0, b_descriptor = 0; const instruction* what = nullptr; std::vector<float> a, b; int uses = 0; };
+  std::map<std::uint64_t, wgmma_operands> wgmma_shared;  // (warpgroup, sequence number) -> operands, gathered once for its four warps
 };
 
 struct cluster {
@@ -136,6 +169,8 @@ struct cluster {
   std::uint32_t live_ctas = 0;
   std::uint64_t barrier_round = 0;
   std::uint32_t barrier_arrived = 0;
+  barrier_clocks sync;
+  std::uint32_t warp_count = 0;            // of all its CTAs
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -178,6 +213,12 @@ class engine {
   [[noreturn]] void report_deadlock();
 
   // ---- faults
+  fault_report report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const;
+  /// A read of memory that nobody wrote yet: the run goes on with poison, because a write that comes later and unordered makes it a race. Reported at the end.
+  void note_uninitialized(const std::string& message, const warp* w, const instruction* i, lanes who);
+  std::optional<fault_report> uninitialized;
+  std::uint64_t uninitialized_at = 0;
+  void run_all();
   [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
   void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
   std::string where(const warp& w, lanes who) const;
@@ -195,6 +236,7 @@ class engine {
   void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  void add_read(cta& c, std::uint32_t begin, std::uint32_t end, std::uint64_t id);
   void end_reads(cta& c, std::uint64_t id);
   void set_shadow(cta& c, std::uint32_t offset, std::size_t bytes, std::uint8_t value);
 
@@ -209,12 +251,23 @@ class engine {
   void complete_tx(cta& c, std::uint32_t offset, std::int64_t bytes, const instruction* i);
 
   // ---- happens-before (races.cpp)
+  void start_clocks(cluster& k);
+  void tick(warp& w) { if (!w.now.seen.empty()) ++w.now.seen[w.agent]; }
+  void race_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
+  void race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
+  void strong_global(warp& w, std::uint64_t address);
+  std::string agent_name(const cta& c, std::uint32_t agent) const;
+  std::unordered_map<std::uint64_t, clocks> strong_global_places;
+  std::unordered_map<std::uint64_t, clocks> commits;   // tcgen05.commit in flight: what its thread had seen
+  std::uint32_t grain = 2;                             // shift
   void arrive_named(warp& w, cta& c, std::uint32_t number, bool waits);
   void synchronise_named(cta& c, std::uint32_t number);
+  void acquire_named(warp& w, cta& c, std::uint32_t number);
   void arrive_cluster(warp& w, cluster& k, bool release);
   void synchronise_cluster(cluster& k);
   void acquire_cluster(warp& w, cluster& k);
   void init_barrier(warp& w, cta& c, std::uint32_t offset);
+  void use_barrier(warp& w, cta& c, std::uint32_t offset, const instruction* i, int lane);
   void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset);
   void complete_phase(cta& c, std::uint32_t offset);
   void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
@@ -225,12 +278,17 @@ class engine {
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
   void observe_operation(warp& w, std::uint64_t id);
+  void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
+  void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
+  void tensor_wait(warp& w, bool store);
+  /// An MMA or copy issued by `w` reads or writes the columns in the lane groups of the mask.
+  void tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i);
   void commit_issued(warp& w, std::uint64_t id);
   void commit_landed(cta& c, std::uint32_t offset, std::uint64_t id);
 
   // ---- wgmma
   void land_wgmmas(warp& w, std::size_t groups_left);
-  void check_pinned(warp& w, const instruction& i);
+  void touch_wgmma(warp& w, const instruction& i);
 
   global_memory& memory;
   const program& code;

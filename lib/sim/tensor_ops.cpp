@@ -64,7 +64,8 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   cta& home = *w.home;
   tensor_memory& t = tensor_of(home);
   const int id = owner_id(home);
-  if (i.flags == 2) group_of(e, w, i, 0, 2);
+  // Freeing is collective too, but a CTA that has done its part may leave at once.
+  if (i.flags == 2 && i.sub == 0) group_of(e, w, i, 0, 2);
   if (i.sub == 2) { t.relinquish(id); return step::next; }
   const std::int64_t columns = static_cast<std::int32_t>(w.slot<std::uint32_t>(i.b)[0]);
   if (i.sub == 1) {
@@ -84,8 +85,11 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   }
   std::byte* at[32];
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
+  for (std::int64_t k = 0; k < columns; ++k) home.tensor_clean[static_cast<std::size_t>(column + k)] = false;
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
+  // By the ISA this is a generic write, but Triton lets TMA overwrite the word without a fence and the chip does not mind.
+  e.no_fence_needed(home, static_cast<std::uint32_t>(at[0] - home.shared.data()), 4);
   return step::next;
 }
 
@@ -105,6 +109,8 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
   const column_span span = tmem_columns_of(a);
   check_columns(e, home, span.first, span.count, &w, &i);
   check_not_pending(e, home, span.first, span.count, &w, &i, x.store ? "written" : "read");
+  const int lane = tmem_lane(a.address), quarter = static_cast<int>(w.index % 4);
+  e.tensor_access(w, home, {quarter * 2 + (x.shape == tmem_shape::s32x32b ? 0 : (lane >> 4) & 1), x.shape == tmem_shape::s32x32b ? 2 : 1, span.first, span.count}, x.store, &i);
   const std::size_t n = x.registers.size();
   std::uint32_t values[128 * 32];
   if (x.store) {
@@ -115,10 +121,16 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
   std::uint32_t poison[128] = {};
   e.check(tmem_load(t, a, values, poison), &w, &i);
   for (std::size_t r = 0; r < n; ++r) {
-    if (poison[r]) e.fault("uninitialized", cat("tensor memory that nobody wrote is read (register ", r, " of the load at address 0x", [&] { char s[16]; std::snprintf(s, sizeof s, "%x", a.address); return std::string(s); }(), ")"), &w, &i, poison[r]);
+    if (poison[r]) e.note_uninitialized(cat("tensor memory that nobody wrote is read (register ", r, " of the load at address 0x", [&] { char s[16]; std::snprintf(s, sizeof s, "%x", a.address); return std::string(s); }(), ")"), &w, &i, poison[r]);
     if (x.registers[r] != no_slot) std::memcpy(w.slot<std::uint32_t>(x.registers[r]), values + 32 * r, 128);
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
+  return step::next;
+}
+
+step op_tmem_wait(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  e.tensor_wait(w, i.sub == 1);
   return step::next;
 }
 
@@ -172,7 +184,7 @@ void read_operand(engine& e, warp& w, const instruction& i, cta& c, const std::v
     e.check_shared_range(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.read_shadow(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.async_read(w, c, r.begin, r.end - r.begin, &i, -1);
-    c.async_reads.push_back({r.begin, r.end, id});
+    e.add_read(c, r.begin, r.end, id);
   }
 }
 
@@ -229,13 +241,19 @@ void land_mma(engine& e, const mma_work& k) {
     }
     const int base_column = tmem_column(k.d_address), base_lane = tmem_lane(k.d_address);
     // Where row r and column j of this CTA's part lies.
+    // Row r is lane r in the two layouts of full height.
+    const bool direct = k.layout == tmem_layout::d || k.layout == tmem_layout::a;
     const auto word_of_cell = [&](int r, int j) {
+      if (direct) return (base_lane + r) * tmem_columns + base_column + j;
       const tmem_place p = accumulator_place(k.layout, g * rows + r, j, n);
       return (base_lane + p.lane) * tmem_columns + base_column + p.column;
     };
     const bool half = q.d == number::f16;
     std::uint32_t* words = t.words();
-    const bool check_poison = k.use_d && t.any_poison();
+    bool clean = true;
+    const int columns_used = accumulator_columns(k.layout, n);
+    for (int j = base_column; j < base_column + columns_used; ++j) clean = clean && c.tensor_clean[static_cast<std::size_t>(j)];
+    const bool check_poison = k.use_d && !clean;
     if (check_poison)
       for (int r = 0; r < rows; ++r)
         for (int j = 0; j < n; ++j)
@@ -243,7 +261,7 @@ void land_mma(engine& e, const mma_work& k) {
     const bool any_disabled = !x.disabled_lanes.empty();
     const mma_model* model = integers ? nullptr : &model_of(e.on, matrix_unit::tcgen05, q.a);
     o.m = rows; o.n = n; o.k = depth; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = q.a; o.b_format = q.b; o.negate_a = q.negate_a; o.negate_b = q.negate_b;
-    if (!integers && !half && !any_disabled && k.layout == tmem_layout::d && groups == 1) {
+    if (!integers && !half && !any_disabled && direct) {
       multiply(*model, o, reinterpret_cast<float*>(words) + base_lane * tmem_columns + base_column, tmem_columns, k.use_d, e.scratch, x.d_shift);
     } else {
       const std::size_t count = static_cast<std::size_t>(rows * n);
@@ -269,12 +287,13 @@ void land_mma(engine& e, const mma_work& k) {
           words[word] = integers ? static_cast<std::uint32_t>(e.integer_d[at]) : half ? narrow(number::f16, e.float_d[at]) : std::bit_cast<std::uint32_t>(e.float_d[at]);
         }
     }
-    if (!k.use_d || check_poison)
+    if (!clean)
       for (int r = 0; r < rows; ++r)
         for (int j = 0; j < n; ++j) {
           const int word = word_of_cell(r, j), lane = word / tmem_columns;
           if (!any_disabled || !(k.disabled[g * 4 + lane / 32] >> (lane % 32) & 1U)) t.set_poison(word, false);
         }
+    if (!clean && direct && !any_disabled) for (int j = base_column; j < base_column + columns_used; ++j) c.tensor_clean[static_cast<std::size_t>(j)] = true;
   }
 }
 
@@ -312,7 +331,10 @@ step op_tmem_mma(engine& e, warp& w, context&, const instruction& i, lanes activ
     if (x.issue.a_in_tensor_memory) {
       k->a_address = static_cast<std::uint32_t>(value_of(w, x.a, l));
       const int bits = af.padded ? 8 : bits_of(q.a), columns = (q.k * bits + 31) / 32;
-      for (cta* c : k->group) check_columns(e, *c, tmem_column(k->a_address), columns, &w, &i);
+      for (cta* c : k->group) {
+        check_columns(e, *c, tmem_column(k->a_address), columns, &w, &i);
+        e.tensor_async(w, *c, tmem_column(k->a_address), columns, 0xFFU, false, &i);
+      }
     } else {
       e.check(decode_tcgen05_descriptor(w.slot<std::uint64_t>(x.a_descriptor)[l], k->a), &w, &i, who);
       e.check(check_operand(q, k->a, false, x.issue), &w, &i, who);
@@ -324,12 +346,16 @@ step op_tmem_mma(engine& e, warp& w, context&, const instruction& i, lanes activ
       k->scale_a = static_cast<std::uint32_t>(value_of(w, x.scale_a, l));
       k->scale_b = static_cast<std::uint32_t>(value_of(w, x.scale_b, l));
       for (cta* c : k->group) {
+        e.tensor_async(w, *c, tmem_column(k->scale_a), (af.rows + 31) / 32, 0xFFU, false, &i);
         check_columns(e, *c, tmem_column(k->scale_a), (af.rows + 31) / 32, &w, &i);
         check_columns(e, *c, tmem_column(k->scale_b), (q.n / (x.issue.cta_group == 2 && q.m == 128 ? 2 : 1) + 31) / 32, &w, &i);
       }
     }
+    // M = 64 leaves every other group of 16 lanes to somebody else.
+    const unsigned d_groups = k->layout == tmem_layout::f ? (tmem_lane(k->d_address) & 16 ? 0xAAU : 0x55U) : 0xFFU;
     for (cta* c : k->group) {
       check_columns(e, *c, d_first, d_columns, &w, &i);
+      e.tensor_async(w, *c, d_first, d_columns, d_groups, true, &i);
       c->tensor_writes.push_back({d_first, d_columns, id});
     }
     async_operation o;
@@ -366,6 +392,7 @@ step op_tmem_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
     }
     for (cta* c : group) {
       check_columns(e, *c, tmem_column(address), columns, &w, &i);
+      e.tensor_async(w, *c, tmem_column(address), columns, 0xFFU, true, &i);
       c->tensor_writes.push_back({tmem_column(address), columns, id});
     }
     async_operation o;

@@ -25,7 +25,7 @@ std::string ptxas() {
 }
 
 assembled assemble(const std::string& ptx, const std::string& target) {
-  char name[] = "/tmp/tlx_ptxas_XXXXXX";
+  char name[] = TLX_BINARY_DIR "/ptxas_XXXXXX";
   const int file = mkstemp(name);
   if (file < 0) return {};
   close(file);

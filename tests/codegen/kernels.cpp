@@ -126,8 +126,8 @@ std::unique_ptr<ir::kernel> wgmma_tile() {
   return k;
 }
 
-std::unique_ptr<ir::kernel> tcgen05_tile(const std::string& target) {
-  auto k = new_kernel("tcgen05_tile", target, 4);
+std::unique_ptr<ir::kernel> tcgen05_tile(const std::string& target, int warps) {
+  auto k = new_kernel("tcgen05_tile", target, warps);
   k->shared_bytes = 24576 + 32;
   add_parameter(*k, "a", type::view_of(element::bf16, 2));
   add_parameter(*k, "b", type::view_of(element::bf16, 2));
@@ -161,9 +161,9 @@ std::unique_ptr<ir::kernel> tcgen05_tile(const std::string& target) {
   });
   b.make(opcode::mbarrier_wait, {done, zero});
   b.make(opcode::tmem_fence);
-  const type t = type::tile_of(element::f32, 128, 64).with_layout(tile::tmem_rows_32x32b(128, 64, 4));
+  const type t = type::tile_of(element::f32, 128, 64).with_layout(tile::tmem_rows_32x32b(128, 64, warps));
   value warp = b.simple(opcode::warp_id, element::s32);
-  value lanes = b.binary(opcode::shl, b.cast(warp, element::u32), b.integer(21, element::u32));
+  value lanes = b.binary(opcode::shl, b.cast(b.binary(opcode::bit_and, warp, b.integer(3)), element::u32), b.integer(21, element::u32));
   value raw = b.make(opcode::tmem_load, {b.add(memory, lanes)}, {t}, {{"shape", std::string("32x32b")}}).result();
   value v = b.make(opcode::tmem_wait_load, {raw}, {t}).result();
   b.make(opcode::global_store, {v, out, zero, zero}, {}, {{"tile_axes", axes{0, 1}}, {"vector", std::int64_t{4}}});

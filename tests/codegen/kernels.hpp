@@ -19,7 +19,7 @@ std::unique_ptr<tlx::ir::kernel> copy_by_tma(const std::string& target);
 /// d[64 x 64] f32 = a[64 x 64] * b[64 x 64]^T, bf16, one warpgroup; sm_90a.
 std::unique_ptr<tlx::ir::kernel> wgmma_tile();
 
-/// d[128 x 64] f32 = a[128 x 64] * b[64 x 64]^T, bf16; sm_100a and sm_103a.
-std::unique_ptr<tlx::ir::kernel> tcgen05_tile(const std::string& target);
+/// d[128 x 64] f32 = a[128 x 64] * b[64 x 64]^T, bf16, read by `warps` warps; sm_100a and sm_103a.
+std::unique_ptr<tlx::ir::kernel> tcgen05_tile(const std::string& target, int warps = 4);
 
 }  // namespace test

@@ -53,9 +53,9 @@ TEST_CASE("parameters lie as the host expects them: maps, then address, extents 
   const char* expected[] = {".align 128 .b8 copy_by_tma_param_0[128]", ".u64 .ptr .global .align 2 copy_by_tma_param_1", ".u32 copy_by_tma_param_2", ".u32 copy_by_tma_param_3",
                             ".u64 copy_by_tma_param_4",               ".u64 .ptr .global .align 2 copy_by_tma_param_5",   ".u32 copy_by_tma_param_6", ".u32 copy_by_tma_param_7",
                             ".u64 copy_by_tma_param_8",               ".u32 copy_by_tma_param_9",                          ".u32 copy_by_tma_param_10", ".u8 copy_by_tma_param_11",
-                            ".u64 copy_by_tma_param_12",              ".b16 copy_by_tma_param_13"};
+                            ".u64 copy_by_tma_param_12",              ".u16 copy_by_tma_param_13"};
   size_t at = 0;
-  for (const char* line : expected) {
+  for (const std::string line : expected) {
     CAPTURE(line);
     at = ptx.find(line, at);
     REQUIRE(at != std::string::npos);

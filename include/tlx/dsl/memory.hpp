@@ -24,7 +24,8 @@ struct box_of {
   }
 };
 
-/// What jagged() and grid_of() hand to a role for one tile.
+/// What lines_of(), grid_of() and jagged() hand to a body for one tile, in elements.
+struct line_box { index first; };
 struct grid_box { index row, col; };
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
@@ -56,6 +57,10 @@ class view {
   box_of<T, Rank> at(const Coordinates&... c) const {
     static_assert(sizeof...(Coordinates) == Rank, "tlx: one coordinate per axis of the view");
     return {home_, used(), {coordinate(c)...}};
+  }
+  box_of<T, Rank> operator[](const line_box& b) const {
+    static_assert(Rank == 1, "tlx: a line box is a box of a vector");
+    return at(b.first);
   }
   box_of<T, Rank> operator[](const grid_box& b) const {
     static_assert(Rank == 2, "tlx: a grid box is a box of a matrix");

@@ -7,6 +7,26 @@
 
 namespace tlx {
 
+/// The tiles of a vector, Length elements each; the last may be shorter.
+template <int Length>
+class line_tiles {
+ public:
+  using box = line_box;
+  template <class T>
+  explicit line_tiles(const view<T, 1>& v) : count_(ceil_div(v.extent(0), Length)), count_formula_("(ceil_div " + v.used()->name + ".0 " + std::to_string(Length) + ")") {}
+  index count() const { return count_; }
+  const std::string& count_formula() const { return count_formula_; }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const { body(line_box{tile * Length}); }
+
+ private:
+  index count_;
+  std::string count_formula_;
+};
+template <int Length, class T>
+line_tiles<Length> lines_of(const view<T, 1>& v) { return line_tiles<Length>(v); }
+
 /// The tiles of a matrix, Rows x Cols each, `group` tile rows at a time: down the rows of a group, then across, so that both operands stay in L2.
 template <int Rows, int Cols>
 class grid_tiles {

@@ -19,6 +19,7 @@ struct stage_time {
 struct observer {
   std::function<void(const std::string& stage, const ir::kernel&)> after;  // "trace", then every pass
   std::function<void(const std::string& text)> llvm, ptx;
+  std::function<void(const std::string& bytes)> cubin;  // not called when nothing is assembled
   std::vector<stage_time>* times = nullptr;
 };
 
@@ -28,6 +29,8 @@ struct compile_options {
   bool use_cache = true;
 };
 
+/// The environment variable TLX_PRINT=after:PASS|after:trace|after:all|llvm|ptx|sass (several with commas) prints those stages of every compilation
+/// to standard error; raises user_error [print-stage-unknown] for other words.
 /// Raises user_error for what is wrong with the description, device_error [assembler-missing], internal_error for faults of tlx.
 device::kernel compile(const ir::kernel& traced, const compile_options& how = {}, const observer& seen = {});
 

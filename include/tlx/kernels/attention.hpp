@@ -18,6 +18,8 @@ void block_attention(block& cta, const attention_arguments<T>& in) {
   using namespace literals;
   constexpr int rows = 64;
   cta.warps(4_warps);
+  // Bytes in flight decide: at least 128 KB of operands on each SM, in three pieces or more. Tensor memory allows fewer CTAs (512 columns).
+  cta.per_processor(cta.has_tensor_memory() ? (D == 64 ? 4 : 2) : (D == 64 ? 6 : 4));
   auto q = cta.ring<1>("q", shared<T, rows, D>), k = cta.ring<1>("k", shared<T, rows, D>), v = cta.ring<1>("v", shared<T, rows, D>);
   cta.tile(jagged<rows>(in.offsets, in.q), [&](const jagged_box& t) {
     load(q.fill(), in.q[t], hint::evict_last);

@@ -36,7 +36,7 @@ void gemm(block& cta, const gemm_arguments<T>& in, Epilogue epilogue) {
   auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? 0 : 1), k); };
 
   cta.roles(tiles,
-    role("load", Plan::by_threads ? 4_warps : 1_warp, registers{Plan::by_threads ? 200 : 0}, [&](const grid_box& t) {
+    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.fill();
         if constexpr (Plan::ta) load(get<0>(slot), in.a.at(i * k, t.row));

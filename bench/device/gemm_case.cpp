@@ -1,0 +1,193 @@
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+
+#include "bench/device/cases.hpp"
+#include "bench/device/measure.hpp"
+#include "tlx/host/gemm.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::bench {
+
+namespace {
+
+using problems::decode;
+constexpr auto bf16_element = tile::element::bf16;
+
+// Input sets of one shape, several times the L2 together, and the result that all implementations write.
+class operands {
+ public:
+  operands(const setting& on, const gemm_shape& s) : on_(on), s_(s) {
+    const std::int64_t set_bytes = 2 * (s.m * s.k + s.n * s.k + s.m * s.n);
+    sets_ = static_cast<int>(std::clamp<std::int64_t>((std::int64_t{256} << 20) / set_bytes + 1, 2, 8));
+    for (int i = 0; i < sets_; ++i) {
+      a_.emplace_back(on.gpu, bytes(s.m * s.k));
+      b_.emplace_back(on.gpu, bytes(s.n * s.k));
+      c_.emplace_back(on.gpu, bytes(s.m * s.n));
+      on.values.fill(on.gpu, a_.back().where(), static_cast<std::uint64_t>(s.m * s.k), first_a(i));
+      on.values.fill(on.gpu, b_.back().where(), static_cast<std::uint64_t>(s.n * s.k), first_b(i));
+    }
+    if (s.bias_gelu) {  // the same values in both types
+      bias_.resize(static_cast<std::size_t>(s.n));
+      std::vector<std::uint16_t> narrow(bias_.size());
+      for (std::size_t j = 0; j < bias_.size(); ++j) {
+        narrow[j] = on.values.bits(99, j);
+        bias_[j] = static_cast<float>(on.values.at(99, j));
+      }
+      bias_f32_ = device::buffer(on.gpu, bias_.size() * 4);
+      bias_f32_.write(bias_.data(), bias_.size() * 4);
+      bias_bf16_ = device::buffer(on.gpu, narrow.size() * 2);
+      bias_bf16_.write(narrow.data(), narrow.size() * 2);
+    }
+  }
+  int sets() const { return sets_; }
+
+  product for_cublas(int set) const {
+    const auto i = static_cast<std::size_t>(set);
+    return {s_.m, s_.n, s_.k, a_[i].where(), b_[i].where(), c_[i].where(), s_.bias_gelu ? bias_bf16_.where() : 0, s_.bias_gelu};
+  }
+  void run_tlx(int set, std::uint64_t stream) const {
+    const auto i = static_cast<std::size_t>(set);
+    host::gemm_options how;
+    how.stream = stream;
+    if (s_.bias_gelu) how.bias = bias_f32_.where(), how.activate = host::activation::gelu_tanh;
+    host::gemm(on_.session, {a_[i].where(), s_.m, s_.k, 0, false}, {b_[i].where(), s_.k, s_.n, 0, true}, {c_[i].where(), s_.m, s_.n, 0, false}, how);
+  }
+
+  // Poisons the result, runs once, compares sampled elements with float64 and all of them with the first implementation that was right.
+  bool right(const contender& one) {
+    on_.gpu.fill(c_[0].where(), 0xff, bytes(s_.m * s_.n));
+    one.launch(0, 0);
+    on_.gpu.wait();
+    std::vector<std::uint16_t> got(static_cast<std::size_t>(s_.m * s_.n));
+    c_[0].read(got.data(), got.size() * 2);
+    std::mt19937_64 pick(s_.m * 31 + s_.n);
+    for (int sample = 0; sample < 512; ++sample) {
+      const auto i = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(s_.m)), j = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(s_.n));
+      if (!element_right(i, j, decode(got[static_cast<std::size_t>(i * s_.n + j)], bf16_element))) return false;
+    }
+    if (first_.empty()) {
+      for (const std::uint16_t v : got)
+        if (std::isnan(decode(v, bf16_element))) return false;
+      first_ = std::move(got);
+      return true;
+    }
+    double off = 0, size = 0;
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      const double x = decode(got[i], bf16_element), y = decode(first_[i], bf16_element);
+      off += (x - y) * (x - y);
+      size += y * y;
+    }
+    return off <= 25e-6 * size;  // two roundings to bf16 differ by 2e-3 of the norm at most; NaN fails
+  }
+
+ private:
+  static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 2; }
+  static std::uint64_t first_a(int set) { return 1000003 * static_cast<std::uint64_t>(set); }
+  static std::uint64_t first_b(int set) { return 1000003 * static_cast<std::uint64_t>(set) + 555557; }
+
+  bool element_right(std::int64_t i, std::int64_t j, double value) const {
+    double sum = 0, weight = 0;
+    for (std::int64_t k = 0; k < s_.k; ++k) {
+      const double x = on_.values.at(first_a(0), static_cast<std::uint64_t>(i * s_.k + k)) * on_.values.at(first_b(0), static_cast<std::uint64_t>(j * s_.k + k));
+      sum += x;
+      weight += std::abs(x);
+    }
+    double expected = sum;
+    if (s_.bias_gelu) {
+      const double before = sum + static_cast<double>(bias_[static_cast<std::size_t>(j)]);
+      expected = problems::activate(before, host::activation::gelu_tanh);
+      weight += std::abs(before) * 0x1p-10 / (static_cast<double>(s_.k) * 0x1p-26);  // tanh.approx: relative error 2^-11
+    }
+    // truncated f32 sums in steps of 16, then one rounding to bf16
+    const double tolerance = static_cast<double>(s_.k) * 0x1p-26 * weight * 1.13 + 1.01 * problems::roundoff(bf16_element) * std::abs(expected) + 1e-6;
+    return std::abs(value - expected) <= tolerance;
+  }
+
+  const setting& on_;
+  gemm_shape s_;
+  int sets_ = 1;
+  std::vector<device::buffer> a_, b_, c_;
+  std::vector<float> bias_;
+  device::buffer bias_f32_, bias_bf16_;
+  std::vector<std::uint16_t> first_;
+};
+
+struct best_of {
+  int index = -1, count = 0;
+};
+
+// The fastest of cuBLASLt's candidates: all interleaved for a few rounds.
+best_of fastest(const setting& on, cublas::plan& plan, const operands& data) {
+  std::vector<contender> all;
+  for (int i = 0; i < plan.candidates(); ++i)
+    all.push_back({cat("candidate ", i), [&plan, &data, i](int set, std::uint64_t stream) { plan.run(i, data.for_cublas(set), stream); }});
+  if (all.empty()) return {};
+  const std::vector<timing> times = interleave(on.gpu, on.of, all, {.count = 7, .sets = data.sets(), .ms_each = 1, .warm_up_ms = 20}, 5);
+  best_of best{0, plan.candidates()};
+  for (std::size_t i = 1; i < times.size(); ++i)
+    if (times[i].ms_p50 < times[static_cast<std::size_t>(best.index)].ms_p50) best.index = static_cast<int>(i);
+  return best;
+}
+
+}  // namespace
+
+std::string gemm_shape::name() const { return cat(bias_gelu ? "gemm_bias_gelu_" : "gemm_", m, "x", n, "x", k); }
+
+std::vector<gemm_shape> gemm_shapes() {
+  return {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {8192, 8192, 512}, {4096, 11008, 4096}, {4096, 4096, 4096, true}, {8192, 8192, 8192, true}};
+}
+
+std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
+  operands data(on, shape);
+  std::vector<contender> all;
+  std::vector<std::string> notes;
+  std::unique_ptr<cublas::plan> plan;
+  if (on.peer) {
+    plan = on.peer->prepare(data.for_cublas(0), 16);
+    if (shape.bias_gelu) all.push_back({"cublaslt", [&](int set, std::uint64_t stream) { plan->run(0, data.for_cublas(set), stream); }});
+    else all.push_back({"cublas", [&](int set, std::uint64_t stream) { on.peer->gemm_ex(data.for_cublas(set), stream); }});
+    notes.push_back("its own choice");
+    const best_of best = fastest(on, *plan, data);
+    if (best.index >= 0) {
+      all.push_back({"cublaslt_best", [&plan, &data, i = best.index](int set, std::uint64_t stream) { plan->run(i, data.for_cublas(set), stream); }});
+      notes.push_back(cat("candidate ", best.index, " of ", best.count));
+    }
+  }
+  all.push_back({"tlx", [&](int set, std::uint64_t stream) { data.run_tlx(set, stream); }});
+  notes.push_back("");
+
+  std::vector<bool> right;
+  for (const contender& c : all) right.push_back(data.right(c));
+  std::vector<row> rows;
+  const double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  const auto add = [&](const std::vector<timing>& times, const std::string& suffix, const conditions& seen) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      row r{shape.name() + suffix, all[i].name, {{"m", shape.m}, {"n", shape.n}, {"k", shape.k}}, times[i].ms_p50, times[i].ms_p99, flops / times[i].ms_p50 / 1e9, 0, right[i], notes[i]};
+      if (all[i].name == "tlx") {
+        r.note = cat(static_cast<int>(seen.sm_clock_mhz), " MHz, ", static_cast<int>(seen.power_watts), " W");
+        if (on.peer) r.note += cat("; ", times[0].ms_p50 / times[i].ms_p50, " x ", all[0].name, ", ", times[all.size() - 2].ms_p50 / times[i].ms_p50, " x ", all[all.size() - 2].name);
+      }
+      print_row(r);
+      rows.push_back(std::move(r));
+    }
+  };
+  conditions seen;
+  const std::vector<timing> burst = interleave(on.gpu, on.of, all, {.count = on.rounds, .sets = data.sets()}, 11, &seen);
+  add(burst, "", seen);
+  if (on.sustained && shape.m * shape.n * shape.k >= std::int64_t{4096} * 4096 * 4096 && !shape.bias_gelu) {
+    const std::vector<timing> times = interleave(on.gpu, on.of, all, {.count = 5, .sets = data.sets(), .ms_each = 250, .warm_up_ms = 500}, 12, &seen);
+    add(times, "_sustained", seen);
+  }
+  return rows;
+}
+
+double cublas_rate(const setting& on) {
+  if (!on.peer) return 0;
+  operands data(on, {8192, 8192, 8192});
+  const double ms = quick_ms(on.gpu, on.of, {"cublas", [&](int set, std::uint64_t stream) { on.peer->gemm_ex(data.for_cublas(set), stream); }}, data.sets());
+  return 2.0 * 8192 * 8192 * 8192 / ms / 1e9;
+}
+
+}  // namespace tlx::bench
