@@ -130,7 +130,7 @@ TEST_CASE("a product in a loop may take another product's result as its operand"
                               {device::view_value(q.on.where(), {rows, 64}), device::view_value(k.on.where(), {keys, 64}), device::view_value(v.on.where(), {keys, 64}), device::view_value(o.on.where(), {rows, 64})});
           m.on->wait();
         } catch (const error& e) {
-          FAIL_CHECK(e.what());
+          FAIL_CHECK(std::string(e.what()));
           return;
         }
         o.fetch();
@@ -175,7 +175,7 @@ void check_move(test::machine_under_test& m) {
     host::launch<move>(*m.with, cat("move_", Warps, "_", Registers), through_a_ring<Warps, Registers>, {device::view_value(x.on.where(), {rows, cols}), device::view_value(y.on.where(), {rows, cols})});
     m.on->wait();
   } catch (const error& e) {
-    FAIL_CHECK(e.what());
+    FAIL_CHECK(std::string(e.what()));
     return;
   }
   y.fetch();
