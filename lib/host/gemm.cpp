@@ -73,6 +73,10 @@ bool bulk_copies_work(const matrix& m) {
 
 void check(const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   auto shape = [](const matrix& m) { return cat(m.rows, "x", m.cols); };
+  for (const matrix* m : {&a, &b, &c})
+    if (m->rows < 0 || m->cols < 0)
+      raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c)), .because = "extents are 0 or more",
+                        .fix = {"check the extents"}}));
   if (a.cols != b.rows || a.rows != c.rows || b.cols != c.cols)
     raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c)),
                       .because = "a is M x K, b is K x N and c is M x N", .fix = {"check the extents; a transposed matrix is column_major, with its own rows and cols"}}));

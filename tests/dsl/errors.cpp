@@ -49,25 +49,25 @@ TEST_CASE("a kernel's name is a symbol") {
 
 TEST_CASE("a value does not leave the loop, branch or role it was made in") {
   const diagnostic d = refusal([](block&, const arguments& in) {
-    std::optional<index> kept;
-    for_each(in.n, [&](index i) { kept.emplace(i + 1); });
+    std::optional<tlx::index> kept;
+    for_each(in.n, [&](tlx::index i) { kept.emplace(i + 1); });
     when(*kept > 3, [] {});
   });
   CHECK(d.id == "value-escapes");
   CHECK(d.context == "kernel \"k\"");
   CHECK(d.fix.size() == 2);
   CHECK(refusal([](block&, const arguments& in) {
-          std::optional<index> kept;
+          std::optional<tlx::index> kept;
           when(in.n > 0, [&] { kept.emplace(in.n * 2); });
           for_each(*kept, [](index) {});
         }).id == "value-escapes");
   CHECK(refusal([](block&, const arguments& in) {
-          std::optional<index> kept;
-          for_each(in.n, [&](index i) { kept.emplace(i); });  // the index itself
+          std::optional<tlx::index> kept;
+          for_each(in.n, [&](tlx::index i) { kept.emplace(i); });  // the index itself
           (void)(*kept + 1);
         }).id == "value-escapes");
   CHECK(refusal([](block& cta, const arguments& in) {
-          std::optional<index> kept;
+          std::optional<tlx::index> kept;
           cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("first", 1_warp, [&](const grid_box& t) { kept.emplace(t.row + 0 * t.col); }),
                     role("second", 1_warp, [&](const grid_box& t) { when(*kept < t.row, [] {}); }));
         }).id == "value-escapes");
@@ -75,7 +75,7 @@ TEST_CASE("a value does not leave the loop, branch or role it was made in") {
 
 TEST_CASE("a value made inside may be used deeper inside") {
   CHECK(refusal([](block&, const arguments& in) {
-          for_each(in.n, [&](index i) { when(i > 0, [&] { for_each(i, [&](index j) { (void)(i + j + in.n); }); }); });
+          for_each(in.n, [&](tlx::index i) { when(i > 0, [&] { for_each(i, [&](tlx::index j) { (void)(i + j + in.n); }); }); });
         }).id == "");
 }
 
@@ -137,7 +137,7 @@ TEST_CASE("a slot is closed in the loop that opened it") {
     auto ring = cta.ring<2>("ab", shared<bf16, 64, 64>);
     using slot = decltype(ring.fill());
     std::unique_ptr<slot> kept;
-    for_each(in.n, [&](index) { kept.reset(new slot(ring.fill())); });
+    for_each(in.n, [&](tlx::index) { kept.reset(new slot(ring.fill())); });
   });
   CHECK(d.id == "slot-outlives-region");
 }
@@ -147,7 +147,7 @@ TEST_CASE("an exception of the user's leaves the recording as it is") {
   CHECK_THROWS_AS(trace<arguments>("k", "sm_90a",
                                    [](block& cta, const arguments& in) {
                                      auto ring = cta.ring<2>("ab", shared<bf16, 64, 64>);
-                                     for_each(in.n, [&](index) {
+                                     for_each(in.n, [&](tlx::index) {
                                        auto slot = ring.fill();
                                        throw mine{};
                                      });

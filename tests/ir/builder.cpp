@@ -62,8 +62,9 @@ TEST_CASE("ops land before, after and inside as told, with the location of the b
   ir::builder b(k, k.body);
   b.locate({"user.cpp", 3});
   ir::value one = b.integer(1);
-  ir::builder before = ir::builder::before(k, *one->owner), after = ir::builder::after(k, *one->owner);
-  ir::value zero = before.integer(0), half = before.integer(5), two = after.integer(2);
+  ir::builder before = ir::builder::before(k, *one->owner);
+  ir::value zero = before.integer(0), half = before.integer(5);
+  ir::value two = ir::builder::after(k, *one->owner).integer(2);
   std::vector<ir::op*> order{zero->owner, half->owner, one->owner, two->owner};
   REQUIRE(k.body.ops.size() == 4);
   for (size_t i = 0; i < 4; ++i) {

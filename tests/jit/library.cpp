@@ -49,7 +49,7 @@ void check_assembly(const std::string& target, const std::function<void(const st
       CHECK(k.used.registers * static_cast<int>(k.block.x) * k.blocks_per_processor <= 65536);
       more(each.name, k);
     } catch (const error& e) {
-      FAIL_CHECK(e.what());
+      FAIL_CHECK(std::string(e.what()));
     }
   }
 }

@@ -22,7 +22,7 @@ void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t 
     const problems::verdict v = p.check();
     CHECK_MESSAGE(v.ok, v.why);
   } catch (const error& e) {
-    FAIL_CHECK(e.what());
+    FAIL_CHECK(std::string(e.what()));
   }
 }
 

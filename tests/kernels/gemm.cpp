@@ -27,7 +27,7 @@ void expect(test::machine_under_test& m, const gemm_case& c, std::uint64_t seed 
     CHECK_MESSAGE(v.ok, v.why);
     if (c.m && c.n) CHECK(v.checked > 0);
   } catch (const error& e) {
-    FAIL_CHECK(e.what());
+    FAIL_CHECK(std::string(e.what()));
   }
 }
 

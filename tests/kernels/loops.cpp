@@ -50,7 +50,7 @@ void early_close(block& cta, const product& in) {
   auto d = cta.ring<2>("d", accumulator<float, 128, N>);
   cta.roles(tiles,
     role("load", 1_warp, [&](const grid_box& t) {
-      for_each(ceil_div(in.a.extent(1), 64), [&](index i) {
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
         auto slot = ab.fill();
         load(get<0>(slot), in.a.at(t.row, i * 64));
         load(get<1>(slot), in.b.at(t.col, i * 64));
@@ -58,7 +58,7 @@ void early_close(block& cta, const product& in) {
     }),
     role("mma", 1_warp, [&](const grid_box&) {
       auto acc = d.fill();
-      for_each(ceil_div(in.a.extent(1), 64), [&](index i) {
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
         auto slot = ab.drain();
         mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
       });
@@ -97,14 +97,14 @@ void chained(block& cta, const chain& in) {
   cta.warps(4_warps);
   auto q = cta.ring<1>("q", shared<bf16, 64, 64>);
   auto k = cta.ring<2>("k", shared<bf16, 64, 64>), v = cta.ring<2>("v", shared<bf16, 64, 64>);
-  const index row = cta.cta_id() * 64;
+  const tlx::index row = cta.cta_id() * 64;
   cta.home().kernel().grid[0] = "(ceil_div q.0 64)";
   load(q.fill(), in.q.at(row, 0));
   auto mine = q.drain();
   load(k.fill(), in.k.at(0, 0));
   load(v.fill(), in.v.at(0, 0));
   auto o = mma(cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f), v.drain());
-  for_each(range{constant(cta.home(), 1), ceil_div(in.k.extent(0), 64)}, [&](index i) {
+  for_each(range{constant(cta.home(), 1), ceil_div(in.k.extent(0), 64)}, [&](tlx::index i) {
     load(k.fill(), in.k.at(i * 64, 0));
     load(v.fill(), in.v.at(i * 64, 0));
     auto p = cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f);
@@ -130,7 +130,7 @@ TEST_CASE("a product in a loop may take another product's result as its operand"
                               {device::view_value(q.on.where(), {rows, 64}), device::view_value(k.on.where(), {keys, 64}), device::view_value(v.on.where(), {keys, 64}), device::view_value(o.on.where(), {rows, 64})});
           m.on->wait();
         } catch (const error& e) {
-          FAIL_CHECK(e.what());
+          FAIL_CHECK(std::string(e.what()));
           return;
         }
         o.fetch();
@@ -175,7 +175,7 @@ void check_move(test::machine_under_test& m) {
     host::launch<move>(*m.with, cat("move_", Warps, "_", Registers), through_a_ring<Warps, Registers>, {device::view_value(x.on.where(), {rows, cols}), device::view_value(y.on.where(), {rows, cols})});
     m.on->wait();
   } catch (const error& e) {
-    FAIL_CHECK(e.what());
+    FAIL_CHECK(std::string(e.what()));
     return;
   }
   y.fetch();

@@ -49,12 +49,15 @@ TEST_CASE("a ring that one side never touches is refused in the user's words") {
   });
   CHECK(filled.id == "ring-never-filled");
   CHECK(filled.what == "ring \"ab\" is drained by role \"consumer\" but no role fills it");
-  const diagnostic unused = refusal([](block& cta, const arguments& in) {
-    (void)cta.ring<4>("ab", tile_spec);
-    cta.warps(4_warps);
-    copy(in);
-  });
-  CHECK(unused.id == "ring-unused");
+  const auto unused = ir::parse("tlx.ir 1\nkernel @k target(\"sm_90a\") warps(4) cluster(1, 1, 1) blocks(1) shared(0) grid(\"1\", \"1\", \"1\") [\n"
+                                "%0 = ring.make {name = \"ab\"} : ring<4: shared<bf16 64x64 sw128>>\nbarrier.warp\n]\n");
+  std::string found;
+  try {
+    test::run_passes(*unused);
+  } catch (const user_error& e) {
+    found = e.id();
+  }
+  CHECK(found == "ring-unused");
 }
 
 TEST_CASE("a ring is filled by one role, and something is written into its slots") {
@@ -213,10 +216,10 @@ TEST_CASE("an accumulator that is read has been written, in a loop whose bounds 
   CHECK(id([](block& cta, const arguments& in) {
           auto a = cta.ring<2>("a", tile_spec);
           auto d = cta.ring<2>("d", accumulator<float, 64, 64>);
-          cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) { for_each(t.row, [&](index) { load(a.fill(), in.x[t]); }); }),
+          cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) { for_each(t.row, [&](tlx::index) { load(a.fill(), in.x[t]); }); }),
                     role("mma", 1_warp, [&](const grid_box& t) {
                       auto acc = d.fill();
-                      for_each(t.row, [&](index i) {
+                      for_each(t.row, [&](tlx::index i) {
                         auto s = a.drain();
                         mma(acc, s, transpose(s), accumulate(i > 0));
                       });

@@ -1,4 +1,5 @@
-// The only way to make ops. A builder appends at the end of a region, or inserts before an op; results get their types here.
+// The only way to make ops. A builder appends at the end of a region, or inserts before an op; results get their types here. Its place is a number:
+// what another builder inserts or erases before it in the same region moves it, so make a builder where it is used.
 #pragma once
 #include <initializer_list>
 #include <string>
