@@ -180,7 +180,28 @@ int best_run(const tile::layout& l, int element_bytes) {
 }
 }  // namespace
 
+/// Whether this warp is the first of those that hold copies of the same elements; null where no two do.
+Value* emitter::first_of_copies(const tile::layout& l) {
+  Value* copy = nullptr;  // number of the copy: 0 in the first
+  const auto add = [&](Value* digit) { copy = copy ? b.CreateOr(copy, digit) : digit; };
+  for (int i = 0; i < l.warp.bit_count; ++i)
+    if (l.warp.bit[static_cast<unsigned>(i)] == tile::coordinate{}) add(b.CreateAnd(layout_warp(), const32(1 << i)));
+  int below = 1 << l.warp.bit_count;
+  for (int i = 0; i < l.warp.rep_count; ++i) {
+    const tile::repeat& r = l.warp.rep[static_cast<unsigned>(i)];
+    if (r.step == tile::coordinate{}) add(b.CreateURem(b.CreateUDiv(layout_warp(), const32(below)), const32(r.count)));
+    below *= r.count;
+  }
+  return copy ? b.CreateICmpEQ(copy, const32(0)) : nullptr;
+}
+
 void emitter::store_tile(const registers& values, element e, const tile::layout& l, shared_place& where, bool slab) {
+  Value* first = slab ? nullptr : first_of_copies(l);
+  if (first) when(first, [&] { store_own_tile(values, e, l, where, slab); });
+  else store_own_tile(values, e, l, where, slab);
+}
+
+void emitter::store_own_tile(const registers& values, element e, const tile::layout& l, shared_place& where, bool slab) {
   if (where.element_bytes == 2 && is_matrix_fragment(l) && where.width() % 16 == 0) {
     registers copy = values;
     return move_matrices(e, l, where, copy, true, slab);

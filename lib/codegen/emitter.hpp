@@ -159,6 +159,8 @@ class emitter {
   void emit_shared_scalar(const ir::op& o);
   void move_matrices(ir::element e, const tile::layout& l, shared_place& where, registers& values, bool store, bool slab);
   void store_tile(const registers& values, ir::element e, const tile::layout& l, shared_place& where, bool slab);
+  void store_own_tile(const registers& values, ir::element e, const tile::layout& l, shared_place& where, bool slab);
+  llvm::Value* first_of_copies(const tile::layout& l);
   registers load_tile(ir::element e, const tile::layout& l, shared_place& where);
   void convert_through_shared(const ir::op& o, bool same_warp);
 

@@ -345,6 +345,7 @@ class inserter {
       c.set(s.held, stage);
       c.set(s.holds, c.boolean(true));
       let_go(c, s);
+      c.set(s.holds, c.boolean(false));
     }
   }
 

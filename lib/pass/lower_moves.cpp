@@ -108,14 +108,15 @@ class lowerer {
     const int rows = std::min(t.rows, 32);
     const ir::type piece = ir::type::tile_of(t.type, rows, t.chunk_cols()).with_layout(tile::blocked(rows, t.chunk_cols(), who_.warps, 2));
     for (int c = 0; c < t.chunk_count(); ++c)
-      for (int r = 0; r < t.rows; r += rows) {
+      b.for_each(b.integer(0), b.integer(t.rows), b.integer(rows), [&](ir::builder& each, value first) {
         std::vector<value> operands(load.operands.begin() + 1, load.operands.end());
-        operands[1 + static_cast<size_t>(axes[1])] = b.add(operands[1 + static_cast<size_t>(axes[1])], c * t.chunk_cols());
-        if (axes[0] >= 0) operands[1 + static_cast<size_t>(axes[0])] = b.add(operands[1 + static_cast<size_t>(axes[0])], r);
-        if (load.integer("jagged")) operands.back() = b.sub(operands.back(), b.integer(r));
-        value loaded = b.make(opcode::global_load, operands, {piece}, {{"tile_axes", axes}, {"jagged", load.integer("jagged")}}).result();
-        b.make(opcode::shared_write, {loaded, b.add(address, c * t.chunk_bytes() + r * t.chunk_width_bytes())}, {}, {{"swizzle", std::int64_t{t.swizzle_bytes}}});
-      }
+        operands[1 + static_cast<size_t>(axes[1])] = each.add(operands[1 + static_cast<size_t>(axes[1])], c * t.chunk_cols());
+        if (axes[0] >= 0) operands[1 + static_cast<size_t>(axes[0])] = each.add(operands[1 + static_cast<size_t>(axes[0])], first);
+        if (load.integer("jagged")) operands.back() = each.sub(operands.back(), first);
+        value loaded = each.make(opcode::global_load, operands, {piece}, {{"tile_axes", axes}, {"jagged", load.integer("jagged")}}).result();
+        value place = each.add(each.add(address, c * t.chunk_bytes()), each.mul(each.cast(first, tile::element::u32), t.chunk_width_bytes()));
+        each.make(opcode::shared_write, {loaded, place}, {}, {{"swizzle", std::int64_t{t.swizzle_bytes}}});
+      });
     ir::erase(load);
   }
 

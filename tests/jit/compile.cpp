@@ -113,7 +113,11 @@ TEST_CASE("an observer sees every pass, the LLVM module and the PTX") {
   std::vector<std::string> stages;
   std::string llvm, ptx;
   std::vector<jit::stage_time> times;
-  jit::observer seen{[&](const std::string& stage, const ir::kernel&) { stages.push_back(stage); }, [&](const std::string& t) { llvm = t; }, [&](const std::string& t) { ptx = t; }, &times};
+  jit::observer seen;
+  seen.after = [&](const std::string& stage, const ir::kernel&) { stages.push_back(stage); };
+  seen.llvm = [&](const std::string& t) { llvm = t; };
+  seen.ptx = [&](const std::string& t) { ptx = t; };
+  seen.times = &times;
   const device::kernel k = jit::compile(*copy(), text_only, seen);
   CHECK(stages.front() == "trace");
   CHECK(stages.back() == "simplify");

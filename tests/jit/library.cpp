@@ -63,7 +63,8 @@ TEST_CASE("Hopper: every kernel assembles clean, multiplies with wgmma, copies w
     CHECK(sass["HMMA"] == 0);
     if (!by_threads(name)) CHECK(sass["UTMALDG"] > 0);
     if (is_gemm(name) && !by_threads(name)) CHECK(sass["UTMASTG"] > 0);
-    if (is_gemm(name) && k.block.x > 256) CHECK(sass["USETMAXREG"] == 2);
+    // with loads by threads there is no single-warp role whose registers could be given away
+    if (is_gemm(name) && k.block.x > 256 && !by_threads(name)) CHECK(sass["USETMAXREG"] == 2);
     CHECK(sass["LDL"] == 0);
     CHECK(sass["STL"] == 0);
     CHECK(count(k.code.ptx, "fence.acq_rel.gpu") == 0);

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "tlx/dsl/flow.hpp"
-#include "tlx/dsl/memory.hpp"
+#include "tlx/dsl/move.hpp"
 
 namespace tlx {
 
