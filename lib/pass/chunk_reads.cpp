@@ -20,6 +20,7 @@ struct cone {
   std::set<ir::op*> ops;
   bool splittable = true;
   int sink_bits = 0;
+  bool by_threads = false;
 };
 
 void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols);
@@ -43,7 +44,10 @@ void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols) {
         c.splittable = false;
         return;
       }
-      if (is_sink(*user)) c.sink_bits = std::max(c.sink_bits, tile::bits(r->type.element));
+      if (is_sink(*user)) {
+        c.sink_bits = std::max(c.sink_bits, tile::bits(r->type.element));
+        c.by_threads = c.by_threads || user->text("by") == "threads";
+      }
       add_forward(k, c, user, cols);
     }
   }
@@ -118,7 +122,8 @@ void chunk_reads(ir::kernel& k) {
     add_forward(k, c, read, t.cols);
     seen.insert(c.ops.begin(), c.ops.end());
     if (!c.splittable || c.sink_bits == 0) continue;
-    const int width = std::min(64, 1024 / c.sink_bits);
+    // masked stores need an address for each piece: half as many at a time, so that the registers last
+    const int width = std::min(c.by_threads ? 32 : 64, 1024 / c.sink_bits);
     if (t.cols <= width || registers <= 16) continue;
     const std::vector<ir::op*> ordered = in_order(c);
     std::vector<ir::op*> closes;
