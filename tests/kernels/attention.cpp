@@ -48,6 +48,17 @@ TEST_CASE("no sequences, empty sequences and no heads are no work") {
   });
 }
 
+TEST_CASE("a tile finds its sequence among many, empty ones between") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int sequences : {15, 16, 17, 255, 256, 257, 400}) {
+      std::mt19937 bits(static_cast<unsigned>(sequences));
+      std::vector<int> lengths(static_cast<std::size_t>(sequences));
+      for (int& l : lengths) l = bits() % 3 == 0 ? static_cast<int>(bits() % 130) : static_cast<int>(bits() % 3);
+      expect(m, {.lengths = lengths, .heads = 1, .dimension = 64});
+    }
+  });
+}
+
 TEST_CASE("one to five heads are right") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (int heads = 1; heads <= 5; ++heads) expect(m, {.lengths = {65, 3}, .heads = heads, .dimension = heads % 2 ? 64 : 128}, static_cast<std::uint64_t>(heads));
