@@ -47,6 +47,18 @@ void repeat_while(dsl::context& c, Condition&& condition, Body&& body, location 
   c.within(inner, [&] { body(); });
 }
 
+/// Lane of the executing thread in its warp, 0 to 31.
+inline index lane(dsl::context& c, location where = location::here()) { return {c, c.at(where).simple(ir::opcode::lane_id, tile::element::s32)}; }
+
+/// Sum over the lanes of a warp, in every lane. All lanes must get here together (redux.sync).
+inline index warp_sum(const index& a, location where = location::here()) {
+  ir::value v = a.used();
+  return {a.home(), a.home().at(where)
+                        .make(ir::opcode::inline_ptx, {v}, {ir::type::scalar(tile::element::s32)},
+                              {{"text", std::string("redux.sync.add.s32 $0, $1, 0xffffffff;")}, {"constraints", std::string("=r,r")}})
+                        .result()};
+}
+
 /// A value that loops carry: set() and get() in program order.
 template <class T>
 class cell {

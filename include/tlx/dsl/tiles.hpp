@@ -1,6 +1,5 @@
 // Lists of tiles: which box of the problem a CTA works on. One list is walked by every role of a kernel.
 #pragma once
-#include <optional>
 #include <string>
 
 #include "tlx/dsl/flow.hpp"
@@ -83,22 +82,17 @@ class jagged_tiles {
     dsl::context& c = home();
     const index head = tile % heads_, slot = tile / heads_;
     cell<std::int32_t> low(c, constant(c, 0)), high(c, offsets_.extent(0) - 1);  // the sequence is in [low, high)
-    // Sixteen parts a round: loads that do not wait for each other, three rounds for 4096 sequences.
-    constexpr int parts = 16;
+    // Each lane of a warp tries one pivot: three rounds of one load for 32768 sequences.
+    constexpr int parts = 32;
+    const index part = lane(c) + 1;
     repeat_while(
         c, [&] { return high.get() - low.get() > 1; },
         [&] {
           const index from = low.get(), to = high.get();
           const index step = ceil_div(to - from, parts);
-          const index none = constant(c, 0);
-          std::optional<index> count;  // pivots that the slot does not lie before
-          for (int p = 1; p < parts; ++p) {
-            const index pivot = from + step * constant(c, p);
-            const predicate reached = pivot < to && element(offsets_.at(min(pivot, to))) / Rows + pivot <= slot;
-            const index one = where(reached, constant(c, 1), none);
-            count.emplace(count ? *count + one : one);
-          }
-          const index found = from + step * *count;
+          const index pivot = from + step * part;
+          const predicate reached = pivot < to && element(offsets_.at(min(pivot, to))) / Rows + pivot <= slot;
+          const index found = from + step * warp_sum(where(reached, constant(c, 1), constant(c, 0)));
           low.set(found);
           high.set(min(found + step, to));
         });
