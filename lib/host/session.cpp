@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tlx/device/binder.hpp"
+#include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/error.hpp"
@@ -61,8 +62,10 @@ void session::run(const std::string& name, const std::function<std::unique_ptr<i
     const device::properties& machine = on().about();
     ready made;
     const bool simulated = machine.name == "simulator";
-    made.kernel = jit::compile(*make(machine.target), {.assemble = !simulated});
+    // Without an assembler the driver takes the PTX itself (and keeps setmaxnreg); kernel.used says who assembled.
+    made.kernel = jit::compile(*make(machine.target), {.assemble = !simulated && jit::has_assembler()});
     made.module = on().load(made.kernel.code);
+    if (!simulated && made.kernel.code.cubin.empty()) made.kernel.used = runtime::measure(on(), *made.module, made.kernel.entry);
     made.bind = std::make_unique<device::binder>(made.kernel, machine);
     state_->last_compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     found = state_->kernels.emplace(name, std::move(made)).first;

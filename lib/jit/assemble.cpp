@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "jit/assembler_log.hpp"
+#include "jit/builtin_assembler.hpp"
 #include "jit/process.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -45,7 +46,28 @@ std::string ptx_line(const std::string& ptx, int number) {
 
 }  // namespace
 
+namespace {
+
+assembly read_result(std::string cubin, std::string log_text, const std::string& version) {
+  assembly out;
+  out.cubin = std::move(cubin);
+  assembler_log log = read_assembler_log(log_text);
+  out.used = std::move(log.all);
+  out.used.assembler = version;
+  out.entries = std::move(log.entries);
+  for (auto& [name, used] : out.entries) used.assembler = version;
+  out.log = std::move(log_text);
+  return out;
+}
+
+}  // namespace
+
 assembly assemble(const std::string& ptx, const std::string& target, const assemble_options& how) {
+  if (uses_builtin_assembler()) {
+    builtin_result made = run_builtin_assembler(ptx, target, how);
+    if (!made.ok) rejected(ptx, target, made.log);
+    return read_result(std::move(made.cubin), std::move(made.log), builtin_assembler_version());
+  }
   const std::string program = assembler_path();
   const std::string version = assembler_version();
   const temporary_folder folder;
@@ -74,15 +96,7 @@ assembly assemble(const std::string& ptx, const std::string& target, const assem
                         .fix = {"try again with more memory, another toolkit or a lower optimization"}}));
   }
   if (ran.exit_code != 0) rejected(ptx, target, ran.output);
-  assembly out;
-  out.cubin = read_file(output);
-  assembler_log log = read_assembler_log(ran.output);
-  out.used = std::move(log.all);
-  out.used.assembler = version;
-  out.entries = std::move(log.entries);
-  for (auto& [name, used] : out.entries) used.assembler = version;
-  out.log = std::move(ran.output);
-  return out;
+  return read_result(read_file(output), std::move(ran.output), version);
 }
 
 }  // namespace tlx::jit

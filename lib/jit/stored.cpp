@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "jit/builtin_assembler.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/jit/assemble.hpp"
@@ -21,6 +22,7 @@ disk_cache& the_cache() {
 
 // The assembler by file, size and time: asking it for its version would start a process on every look-up.
 std::string assembler_identity() {
+  if (uses_builtin_assembler()) return assembler_version();
   const std::string path = assembler_path();
   std::error_code none;
   return cat(path, " ", std::filesystem::file_size(path, none), " ", std::filesystem::last_write_time(path, none).time_since_epoch().count());

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 
+#include "jit/builtin_assembler.hpp"
 #include "jit/process.hpp"
 #include "jit/toolkit.hpp"
 #include "tlx/jit/assemble.hpp"
@@ -95,7 +96,27 @@ std::string assembler_path() {
   missing("no ptxas in PATH, CUDA_HOME, CUDA_PATH, /usr/local/cuda* or TLX_TOOLKIT");
 }
 
+namespace {
+bool has_ptxas() {
+  try {
+    assembler_path();
+    return true;
+  } catch (const device_error&) {  // [assembler-missing]: the others are asked
+    return false;
+  }
+}
+}  // namespace
+
+bool uses_builtin_assembler() {
+  if (!has_builtin_assembler()) return false;
+  const char* wish = std::getenv("TLX_ASSEMBLER");
+  return (wish && std::string_view(wish) == "builtin") || !has_ptxas();
+}
+
+bool has_assembler() { return has_builtin_assembler() || has_ptxas(); }
+
 std::string assembler_version() {
+  if (uses_builtin_assembler()) return builtin_assembler_version();
   static std::mutex guard;
   static std::map<std::string, std::string> known;  // by path and time of last change
   const std::string path = assembler_path();

@@ -97,7 +97,9 @@ TEST_CASE("every barrier of every library kernel counts the arrivals that its ro
         most = std::max(most, n);
       });
       CHECK(!made.empty());
-      for (const auto& [array, by_agent] : made) {
+      for (const auto& entry : made) {
+        const auto array = entry.first;  // clang 14 cannot capture a structured binding
+        const auto& by_agent = entry.second;
         std::int64_t sum = 0;
         for (const auto& [agent, n] : by_agent) sum += n;
         CAPTURE(array);

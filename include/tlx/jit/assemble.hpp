@@ -21,7 +21,10 @@ struct assembly {
   std::string log;         // what ptxas printed, verbatim
 };
 
-/// Assembles for `target` ("sm_90a"). Raises device_error [assembler-missing], [assembler-timeout] or [assembler-crashed];
+/// True when `assemble` can work: a ptxas is found, or NVIDIA's nvPTXCompiler was built in (CMake option TLX_WITH_NVPTXCOMPILER).
+bool has_assembler();
+
+/// Assembles for `target` ("sm_90a") by the ptxas program; without one, by nvPTXCompiler where it was built in (TLX_ASSEMBLER=builtin prefers it). Raises device_error [assembler-missing], [assembler-timeout] or [assembler-crashed];
 /// user_error [assembler-too-old] (PTX version against assembler version) or [assembler-rejected] with the first messages and their PTX lines.
 assembly assemble(const std::string& ptx, const std::string& target, const assemble_options& how = {});
 
@@ -30,7 +33,7 @@ assembly assemble(const std::string& ptx, const std::string& target, const assem
 /// TLX_HIDE_TOOLKIT=1 hides them all. Raises device_error [assembler-missing].
 std::string assembler_path();
 
-/// "ptxas 13.0.88". Part of cache keys. Same errors as `assembler_path`.
+/// "ptxas 13.0.88" or "nvPTXCompiler 13.0". Part of cache keys. Raises device_error [assembler-missing].
 std::string assembler_version();
 
 struct ptx_version {
