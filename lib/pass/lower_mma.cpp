@@ -32,6 +32,12 @@ void check(const ir::kernel& k, const ir::op& mma, const char* rule) {
                     .fix = {"change the tile's shape or element type"}, .context = cat("kernel \"", k.name, "\"")}));
 }
 
+// Both families multiply what this pass writes as kind f16: two operands of one 16-bit float type.
+void check_types(const ir::kernel& k, const ir::op& mma) {
+  const tile::element a = mma.operands[1]->type.element, b = mma.operands[2]->type.element;
+  if (a != b || (a != tile::element::bf16 && a != tile::element::f16)) check(k, mma, "both operands must be bf16, or both f16");
+}
+
 class lowerer {
  public:
   lowerer(ir::kernel& k, const agent& who) : k_(k), who_(who) {}
@@ -71,6 +77,7 @@ class lowerer {
     const bool register_a = mma.operands[1]->type.is_tile();
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_wgmma_rule(bm));
+    check_types(k_, mma);
     const int group_rows = acc.rows / (who_.warps / 4);
     value a = mma.operands[1];
     tile::matrix_operand am = bm;
@@ -135,6 +142,7 @@ class lowerer {
     const ir::type& acc = mma.operands[0]->type;
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_rule(bm));
+    check_types(k_, mma);
     tile::matrix_operand am;
     value a_address;
     if (mma.operands[1]->type.is_tile()) {

@@ -1,13 +1,18 @@
 // Matrix products into accumulators: wgmma on Hopper, tcgen05 on Blackwell.
 #pragma once
+#include <optional>
+#include <type_traits>
+
 #include "tlx/dsl/move.hpp"
 
 namespace tlx {
 
 /// mma(..., accumulate(k > 0)): keep what the accumulator holds where the condition is true, overwrite it otherwise.
 struct accumulate {
-  predicate condition;
+  std::optional<predicate> condition;
+  bool always = false;
   explicit accumulate(const predicate& p) : condition(p) {}
+  explicit accumulate(bool keep) : always(keep) {}
 };
 
 namespace dsl {
@@ -16,11 +21,18 @@ template <class T, int R, int C> ir::value operand_value(const context& c, const
 template <class X> inline constexpr bool is_transposed = false;
 template <class S> inline constexpr bool is_transposed<operand_of<S, true>> = true;
 
+template <class X> struct operand_element { using type = typename X::element_type; };
+template <class S, bool T> struct operand_element<operand_of<S, T>> { using type = typename S::element_type; };
+
 template <class Acc, class A, class B>
 void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value condition, location where) {
   static_assert(A::rows == Acc::rows, "tlx: mma(acc, a, b): a has another number of rows than the accumulator");
   static_assert(B::cols == Acc::cols, "tlx: mma(acc, a, b): b has another number of columns than the accumulator (stored N x K? write transpose(b))");
-  static_assert(A::cols == B::rows, "tlx: mma(acc, a, b): the columns of a and the rows of b (K) differ");
+  static_assert(A::cols == B::rows, "tlx: mma(acc, a, b): the columns of a and the rows of b (K) differ (stored N x K? write transpose(b))");
+  using left = typename operand_element<A>::type;
+  using right = typename operand_element<B>::type;
+  static_assert(std::is_same_v<left, right> && (std::is_same_v<left, bf16> || std::is_same_v<left, f16>),
+                "tlx: mma(acc, a, b): both operands must be bf16, or both f16 (cast register tiles first)");
   context& c = *acc.home;
   std::vector<ir::value> operands{c.use(acc.value, acc.home), operand_value(c, a), operand_value(c, b)};
   if (condition) operands.push_back(condition);
@@ -39,7 +51,9 @@ void mma(const Acc& acc, const A& a, const B& b, location where = location::here
 /// acc = a * b + (condition ? acc : 0).
 template <class Acc, class A, class B>
 void mma(const Acc& acc, const A& a, const B& b, const accumulate& when, location where = location::here()) {
-  dsl::record_mma(dsl::handle(acc), dsl::handle(a), dsl::handle(b), when.condition.used(), where);
+  const auto to = dsl::handle(acc);
+  ir::value keep = when.condition ? when.condition->used() : to.home->at(where).boolean(when.always);
+  dsl::record_mma(to, dsl::handle(a), dsl::handle(b), keep, where);
 }
 template <class S> auto transpose(const slot_of<S>& s) { return transpose(s.template part<0>()); }
 

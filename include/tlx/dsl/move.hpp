@@ -31,8 +31,9 @@ template <class Spec, class T, int Rank>
 void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
 
 /// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone.
-template <class T, int Rank, int Rows, int Cols>
-void store(const box_of<T, Rank>& to, const tile_of<T, Rows, Cols>& what, location where = location::here()) {
+template <class T, int Rank, class Stored, int Rows, int Cols>
+void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, location where = location::here()) {
+  static_assert(std::is_same_v<T, Stored>, "tlx: store(box, tile): the tensor and the tile have different element types; write cast<element>(tile)");
   dsl::context& c = *to.home;
   std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
   dsl::append_box(operands, c, to);

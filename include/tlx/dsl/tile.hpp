@@ -145,6 +145,23 @@ tile_of<T, R, C> min(const tile_of<T, R, C>& a, literal<std::type_identity_t<T>>
   return {a.home(), a.home().at().binary(ir::opcode::min, x, dsl::constant_of(a.home(), b.value))};
 }
 
+template <class T, int R, int C>
+tile_of<T, R, C> max(literal<std::type_identity_t<T>> b, const tile_of<T, R, C>& a) { return max(a, b); }
+template <class T, int R, int C>
+tile_of<T, R, C> min(literal<std::type_identity_t<T>> b, const tile_of<T, R, C>& a) { return min(a, b); }
+template <class T, int R, int C>
+tile_of<T, R, C> max(const tile_of<T, R, C>& a, const scalar<T>& b) {
+  ir::value x = a.used(), y = a.home().use(b.raw(), &b.home());
+  return {a.home(), a.home().at().binary(ir::opcode::max, x, y)};
+}
+template <class T, int R, int C>
+tile_of<T, R, C> min(const tile_of<T, R, C>& a, const scalar<T>& b) {
+  ir::value x = a.used(), y = a.home().use(b.raw(), &b.home());
+  return {a.home(), a.home().at().binary(ir::opcode::min, x, y)};
+}
+template <class T, int R, int C> tile_of<T, R, C> max(const scalar<T>& b, const tile_of<T, R, C>& a) { return max(a, b); }
+template <class T, int R, int C> tile_of<T, R, C> min(const scalar<T>& b, const tile_of<T, R, C>& a) { return min(a, b); }
+
 /// a * b + c with one rounding.
 template <class T, int R, int C>
 tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const tile_of<T, R, C>& b, const tile_of<T, R, C>& c) {
