@@ -92,25 +92,36 @@ void emitter::emit_var(const ir::op& o) {
     std::vector<AllocaInst*>& slots = cells_[o.result()];
     const int n = register_count(cell);
     IRBuilder<> at_entry(allocas_end_);
-    for (int i = 0; i < n; ++i) slots.push_back(at_entry.CreateAlloca(type_of(cell.element)));
+    const int elements = elements_per_slot(cell);
+    for (int i = 0; i < n; i += elements) slots.push_back(at_entry.CreateAlloca(elements > 1 ? b.getInt32Ty() : type_of(cell.element)));
     if (!o.operands.empty()) {
-      const registers& first = regs(o.operands[0]);
-      for (size_t i = 0; i < slots.size(); ++i) b.CreateStore(first[i], slots[i]);
+      set_cell(o.result(), regs(o.operands[0]));
     } else {
       // Undefined again each time it is made: nothing of an earlier iteration is carried into this one.
       for (AllocaInst* slot : slots) b.CreateStore(PoisonValue::get(slot->getAllocatedType()), slot);
     }
     return;
   }
-  const std::vector<AllocaInst*>& slots = cells_[o.operands[0]];
-  if (o.is(opcode::var_get)) {
-    registers r;
-    for (AllocaInst* slot : slots) r.push_back(b.CreateLoad(slot->getAllocatedType(), slot));
-    return define(o, r);
-  }
-  const registers& v = regs(o.operands[1]);
-  if (v.size() != slots.size()) fail("codegen-invalid", cat("a cell of ", slots.size(), " registers is set to ", v.size()));
-  for (size_t i = 0; i < slots.size(); ++i) b.CreateStore(v[i], slots[i]);
+  if (o.is(opcode::var_set)) return set_cell(o.operands[0], regs(o.operands[1]), o.integer("now"));
+  const ir::type& cell = o.operands[0]->type.parts[0];
+  registers r;
+  for (AllocaInst* slot : cells_[o.operands[0]]) r.push_back(b.CreateLoad(slot->getAllocatedType(), slot));
+  define(o, elements_per_slot(cell) > 1 ? unpack(r, cell.element, register_count(cell)) : r);
+}
+
+// Narrow elements that live on lie in whole words: a register holds 32 bits, whatever the type in it.
+int emitter::elements_per_slot(const ir::type& cell) {
+  const int bits = cell.is_tile() && cell.element != ir::element::boolean ? stored_bits(cell.element) : 32;
+  return bits < 32 && register_count(cell) % (32 / bits) == 0 ? 32 / bits : 1;
+}
+
+void emitter::set_cell(ir::value cell, const registers& v, bool now) {
+  const std::vector<AllocaInst*>& slots = cells_[cell];
+  const ir::type& type = cell->type.parts[0];
+  if (static_cast<int>(v.size()) != register_count(type)) fail("codegen-invalid", cat("a cell of ", register_count(type), " registers is set to ", v.size()));
+  registers words = elements_per_slot(type) > 1 ? pack(v, type.element) : v;
+  if (now) words = tie("", words);  // LLVM would sink the arithmetic to its use, and keep what it reads instead
+  for (size_t i = 0; i < slots.size(); ++i) b.CreateStore(words[i], slots[i]);
 }
 
 }  // namespace tlx::codegen

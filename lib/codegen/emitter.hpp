@@ -132,6 +132,8 @@ class emitter {
   // registers <-> 32-bit (64-bit) words as they lie in memory
   registers pack(const registers& v, ir::element e);
   registers unpack(const registers& words, ir::element e, int count);
+  int elements_per_slot(const ir::type& cell);
+  void set_cell(ir::value cell, const registers& v, bool now = false);
   static int stored_bits(ir::element e) { return tile::bits(e) < 8 ? 8 : tile::bits(e); }
   /// ld or st of `count` neighbouring elements as one instruction.
   struct access {

@@ -28,12 +28,12 @@ Tile activated(const Tile& x, activation a) {
 }
 
 struct epilogue {
-  bool bias, residual;
+  bool scale, bias, residual;
   activation activate;
 
   template <class Tile, class Arguments>
   auto operator()(const Tile& acc, const Arguments& in, const grid_box& t) const {
-    const Tile scaled = acc * in.alpha;
+    const Tile scaled = scale ? acc * in.alpha : acc;
     const Tile biased = bias ? scaled + fetch<1, Tile::cols>(in.bias.at(t.col)) : scaled;
     const Tile active = activated(biased, activate);
     return residual ? active + cast<float>(fetch<Tile::rows, Tile::cols>(in.residual[t])) : active;
@@ -48,6 +48,10 @@ std::unique_ptr<ir::kernel> traced(const std::string& name, const std::string& t
 template <class T, bool TA, bool TB>
 std::unique_ptr<ir::kernel> with_layouts(const choice& c, const std::string& name, const std::string& target, const epilogue& finish) {
   if (c.by_threads) return traced<T, kernels::gemm_plan<128, 128, 64, 3, TA, TB, true>>(name, target, finish);
+  if constexpr (!TA && TB) {
+    if (c.n == 208) return traced<T, kernels::gemm_plan<128, 208, 64, 4, TA, TB>>(name, target, finish);
+    if (c.n == 224) return traced<T, kernels::gemm_plan<128, 224, 64, 4, TA, TB>>(name, target, finish);
+  }
   if (c.n == 128) return traced<T, kernels::gemm_plan<128, 128, 64, 5, TA, TB>>(name, target, finish);
   return traced<T, kernels::gemm_plan<128, 256, 64, 4, TA, TB>>(name, target, finish);
 }
@@ -96,19 +100,37 @@ void check_strides(const matrix& c) {
                       .fix = {"give c a stride of at least its columns"}}));
 }
 
+bool made_for_wgmma(const session& with) { return with.on().about().target == "sm_90a"; }
+
+// Clock cycles of a persistent kernel with tiles of 128 x `width`: full rounds of tiles over the processors, each 4096 multiply-adds a cycle and its
+// start; measured within 1.5 % on an H200 (bench/LOG.md). Narrower tiles move more bytes, which costs clock: they must win by 2 %.
+int best_width(const matrix& c, std::int64_t k, int processors) {
+  const auto cycles = [&](int width) {
+    const std::int64_t tiles = ((c.rows + 127) / 128) * ((c.cols + width - 1) / width);
+    const std::int64_t rounds = (tiles + processors - 1) / processors;
+    return static_cast<double>(rounds) * (static_cast<double>((k + 63) / 64) * 128 * width / 32 * 1.03 + 1000) + 5000;
+  };
+  int best = 256;
+  for (const int width : {224, 208})
+    if (cycles(width) < cycles(best) * (best == 256 ? 0.98 : 1)) best = width;
+  return best;
+}
+
 choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c) {
   choice made;
   made.ta = a.column_major;
   made.tb = b.column_major;
   made.by_threads = !(bulk_copies_work(a) && bulk_copies_work(b) && bulk_copies_work(c));
+  const int processors = with.on().about().processor_count;
   const std::int64_t wide = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
-  if (made.by_threads || c.cols <= 128 || wide < with.on().about().processor_count / 2) made.n = 128;
+  if (made.by_threads || c.cols <= 128 || wide < processors / 2) made.n = 128;
+  else if (!made.ta && made.tb && made_for_wgmma(with)) made.n = best_width(c, a.cols, processors);
   return made;
 }
 
 std::string name_of(const choice& c, const gemm_options& how) {
   constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
-  return cat("gemm_", tile::name(how.type), "_", c.m, "x", c.n, "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", how.bias ? "_bias" : "",
+  return cat("gemm_", tile::name(how.type), "_", c.m, "x", c.n, "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", how.alpha != 1 ? "_alpha" : "", how.bias ? "_bias" : "",
              activations[static_cast<int>(how.activate)], how.residual.data ? "_residual" : "");
 }
 
@@ -123,7 +145,7 @@ void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, cons
   check(a, b, c, how);
   check_strides(c);
   const choice chosen = choose(with, a, b, c);
-  const epilogue finish{how.bias != 0, how.residual.data != 0, how.activate};
+  const epilogue finish{how.alpha != 1, how.bias != 0, how.residual.data != 0, how.activate};
   const std::string name = name_of(chosen, how);
   with.run(
       name,
@@ -138,6 +160,7 @@ std::vector<library_kernel> gemm_kernels() {
   auto add = [&](const choice& c, tile::element type, const epilogue& finish) {
     gemm_options how;
     how.type = type;
+    how.alpha = finish.scale ? 2 : 1;
     how.bias = finish.bias;
     how.residual.data = finish.residual;
     how.activate = finish.activate;
@@ -149,13 +172,15 @@ std::vector<library_kernel> gemm_kernels() {
   for (const tile::element type : {tile::element::bf16, tile::element::f16})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
-        add({128, 256, ta, tb, false}, type, {false, false, activation::none});
-        add({128, 128, ta, tb, false}, type, {false, false, activation::none});
-        add({128, 128, ta, tb, true}, type, {false, false, activation::none});
+        add({128, 256, ta, tb, false}, type, {false, false, false, activation::none});
+        add({128, 128, ta, tb, false}, type, {false, false, false, activation::none});
+        add({128, 128, ta, tb, true}, type, {false, false, false, activation::none});
+        add({128, 256, ta, tb, false}, type, {true, false, false, activation::none});
       }
+  for (const int width : {208, 224}) add({128, width, false, true, false}, tile::element::bf16, {false, false, false, activation::none});
   for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu}) {
-    add({128, 256, false, true, false}, tile::element::bf16, {true, false, a});
-    add({128, 256, false, true, false}, tile::element::bf16, {true, true, a});
+    add({128, 256, false, true, false}, tile::element::bf16, {false, true, false, a});
+    add({128, 256, false, true, false}, tile::element::bf16, {false, true, true, a});
   }
   return all;
 }

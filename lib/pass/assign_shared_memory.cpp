@@ -81,11 +81,14 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan) {
   const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
   if (dead) stores.front()->set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
   for (size_t i = 0; i < stores.size(); ++i) {
-    const std::int64_t buffer = static_cast<std::int64_t>(i) % buffers;
+    // a deferred store stands at several places, of which one runs: its place in the sequence counts
+    const std::int64_t place = stores[i]->has("piece") ? stores[i]->integer("piece") : static_cast<std::int64_t>(i);
+    const std::int64_t sequence = stores[i]->has("piece") ? stores[i]->integer("pieces") : static_cast<std::int64_t>(stores.size());
+    const std::int64_t buffer = place % buffers;
     stores[i]->set("stage", offset + buffer * slab);
     stores[i]->set("stage_per_warp", slab * buffers);
     // the newest group may still be read from the other buffer; an odd number of stores meets its own buffer when the list starts again
-    stores[i]->set("pending", std::int64_t{buffers == 2 && !(i == 0 && stores.size() % 2 == 1)});
+    stores[i]->set("pending", std::int64_t{buffers == 2 && !(place == 0 && sequence % 2 == 1)});
   }
 }
 

@@ -14,6 +14,8 @@ void merge_roles(ir::kernel& k);
 void guard_reads(ir::kernel& k);
 /// Reads of wide accumulators whose values only reach stores are walked in column chunks.
 void chunk_reads(ir::kernel& k);
+/// wgmma targets: a tile's stores move behind the first MMA steps of the next tile, where registers for the finished tile are left.
+void defer_stores(ir::kernel& k);
 /// Every register tile gets its layout; conversions are inserted where two meet.
 void assign_layouts(ir::kernel& k);
 /// tcgen05 targets: columns for every accumulator.

@@ -13,6 +13,7 @@ const std::vector<pass>& pipeline_for(const std::string& target) {
       {"merge-roles", merge_roles, "before anything counts warps or arrivals: the merged role is what arrives"},
       {"guard-reads", guard_reads, "while rings still show which MMA loop fills an accumulator"},
       {"chunk-reads", chunk_reads, "before layouts: chunks are tiles of their own"},
+      {"defer-stores", defer_stores, "chunks are what is deferred; layouts then reach the cells that hold them"},
       {"assign-layouts", assign_layouts, "needs the roles' final warp counts"},
       {"assign-tensor-memory", assign_tensor_memory, "rings are still whole"},
       {"assign-shared-memory", assign_shared_memory, "after layouts: staging depends on which rows a warp owns"},

@@ -82,6 +82,32 @@ TEST_CASE("wide reads are walked in chunks of one 128-byte row of what is stored
   }
 }
 
+TEST_CASE("stores move behind the next tile's products where registers for the waiting tile are left") {
+  const auto stores = [](std::unique_ptr<ir::kernel> k) {
+    test::run_passes(*k, "defer-stores");
+    int beside_products = 0, pieces = 0;
+    ir::walk(k->body, [&](const ir::op& o) {
+      if (!o.is(opcode::tile_store)) return;
+      pieces += o.has("piece");
+      for (const ir::region* r = o.parent; r && r->parent; r = r->parent->parent)
+        beside_products += r->parent->is(opcode::for_loop) && !r->parent->integer("tiles");
+    });
+    return std::vector<int>{test::count_ops(*k, opcode::tile_store), beside_products, pieces};
+  };
+  // four pieces: behind four steps, after a loop with fewer steps, and at once for the last tile
+  CHECK(stores(product<256>("sm_90a")) == std::vector<int>{12, 4, 12});
+  CHECK(stores(product<208>("sm_90a")) == std::vector<int>{12, 4, 12});
+  CHECK(stores(product<64>("sm_90a")) == std::vector<int>{1, 0, 0});    // one store: nothing to spread
+  CHECK(stores(product<256>("sm_100a")) == std::vector<int>{4, 0, 0});  // tensor memory holds two tiles: an epilogue role works beside the products
+  const auto with_bias = [](auto plan) {
+    return trace<kernels::gemm_arguments<bf16>>("k", "sm_90a", [](block& cta, const kernels::gemm_arguments<bf16>& in) {
+      kernels::gemm<bf16, decltype(plan)>(cta, in, [](const auto& acc, const auto& args, const grid_box& t) { return acc + fetch<1, decltype(plan)::n>(args.bias.at(t.col)); });
+    });
+  };
+  CHECK(stores(with_bias(kernels::gemm_plan<128, 128, 64, 4>{})) == std::vector<int>{6, 2, 6});
+  CHECK(stores(with_bias(kernels::gemm_plan<128, 256, 64, 4>{})) == std::vector<int>{4, 0, 0});  // 128 + 64 registers and what it loads: too many
+}
+
 TEST_CASE("a slot that closes before its values are stored is let go after the last chunk") {
   auto k = trace<arguments>("k", "sm_100a", [](block& cta, const arguments& in) {
     auto a = cta.ring<2>("a", shared<bf16, 128, 64>);
