@@ -515,15 +515,18 @@ class machine {
            "nothing orders the read behind the write that it needs", "wait for the barrier that the write completes on", standing_after(w, s, does(a) + names_.shared(cta, a.low, a.high)));
     bool only_fence = false;
     const access* before = shared_[static_cast<size_t>(cta)].add(a, [&](const access& earlier) {
-      if (earlier.how == via::ordinary && a.how == via::ordinary && (earlier.warp == a.warp || earlier.by == a.by || !earlier.exact || !a.exact)) return true;
+      const bool both_ordinary = earlier.how == via::ordinary && a.how == via::ordinary;
+      if (both_ordinary && earlier.by == a.by) return relation::fine;
+      const bool part = both_ordinary && (!earlier.exact || !a.exact);
+      if (both_ordinary && earlier.warp == a.warp) return part ? relation::part_ordered : relation::fine;
       for (int q : who) {
-        if (!earlier.when.in(of(q).k.order)) return false;
+        if (!earlier.when.in(of(q).k.order)) return part ? relation::part_unordered : relation::conflict;
         if (earlier.how == via::ordinary && a.how != via::ordinary && !earlier.when.in(of(q).k.proxied)) {
           only_fence = true;
-          return false;
+          return relation::conflict;
         }
       }
-      return true;
+      return part ? relation::part_ordered : relation::fine;
     });
     if (!before) return;
     const std::string place = names_.shared(cta, std::max(a.low, before->low), std::min(a.high, before->high));
@@ -558,14 +561,14 @@ class machine {
            "wait for the barrier that the product commits to", standing_after(w, s, does(a) + names_.tensor(a.low, a.high)));
     bool only_fence = false;
     const access* before = tensor_[static_cast<size_t>(cta)].add(a, [&](const access& earlier) {
-      if (earlier.warp == a.warp && earlier.when.a == a.when.a) return true;  // one queue works in order
-      if (earlier.by->code != opcode::tcgen05_mma && a.by->code != opcode::tcgen05_mma && earlier.warp == a.warp) return true;
+      if (earlier.warp == a.warp && earlier.when.a == a.when.a) return relation::fine;  // one queue works in order
+      if (earlier.by->code != opcode::tcgen05_mma && a.by->code != opcode::tcgen05_mma && earlier.warp == a.warp) return relation::fine;
       for (int q : who) {
         if (earlier.when.in(of(q).tensor)) continue;
         only_fence = earlier.when.in(of(q).k.order);
-        return false;
+        return relation::conflict;
       }
-      return true;
+      return relation::fine;
     });
     if (!before) return;
     const std::string place = names_.tensor(std::max(a.low, before->low), std::min(a.high, before->high));
@@ -940,6 +943,7 @@ class machine {
           fail("protocol-tensor-memory", cat(base + n, " columns of tensor memory in one CTA"), s, cat("an SM has ", limits_.tensor_memory_columns, "; the allocation waits for ever"), "allocate fewer columns");
         mine.push_back({base, n});
         alloc_step_ = &s;
+        if (s.imm[1] == 2) paired_[w.cta] = now(who);
         touch_shared(w, w.cta, who, {.low = word, .high = word + 4, .write = true, .how = via::ordinary, .when = now(who), .by = &s});
         words_[static_cast<size_t>(w.cta)][word] = base;
         return true;
@@ -952,6 +956,13 @@ class machine {
         if (it == mine.end())
           fail("protocol-tensor-memory", cat("frees ", s.imm[0], " columns of tensor memory at ", base, ", which were not allocated so"), s, "what is freed is exactly what an allocation gave", "free the address and the number of columns of the allocation");
         touch_tensor(w, w.cta, who, {.low = base, .high = base + s.imm[0], .write = true, .when = now(who), .by = &s});
+        if (s.imm[1] == 2) {  // a pair allocates and frees together
+          const auto peer = paired_.find(w.cta ^ 1);
+          for (int q : who)
+            if (peer == paired_.end() || !peer->second.in(of(q).k.order))
+              fail("protocol-tensor-memory", cat("CTA ", w.cta, " frees tensor memory of a pair, and CTA ", w.cta ^ 1, " may not have allocated it yet"), s, "an allocation of two CTAs needs both of them; a CTA that is late finds its peer gone",
+                   "put a barrier of the cluster between the allocation and the release", standing_after(w, s, op_of(s)));
+        }
         mine.erase(it);
         return true;
       }
@@ -1067,6 +1078,7 @@ class machine {
   };
   std::vector<remote_access> remote_;
   const step* alloc_step_ = nullptr;
+  std::unordered_map<int, event> paired_;  // by CTA: its allocation for two
   outcome out_;
 };
 

@@ -388,7 +388,7 @@ class flattener {
         return set(a_in_registers, o.integer("n"), o.integer("ta"), o.integer("tb"));
       }
       case opcode::tmem_alloc:
-      case opcode::tmem_free: return set(o.integer("columns"), 0);
+      case opcode::tmem_free: return set(o.integer("columns"), o.integer("group", 1));
       case opcode::tmem_load:
       case opcode::tmem_store: {
         const ir::type& t = o.is(opcode::tmem_load) ? o.result()->type : o.operands[0]->type;

@@ -4,7 +4,7 @@
 //   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other (a role may be both)
 //
 // wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
-// after the loop. A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
+// after the loop (with one stage: at once). A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -156,6 +156,13 @@ class inserter {
     b.set(s.parity, b.select(wraps, b.binary(opcode::bit_xor, parity, b.integer(1)), parity));
   }
 
+  // Where one lane alone touches the slot, it alone waits: nothing would hold the phases back for the other warps, and a late one could miss two.
+  void wait(ir::builder& b, const agent& who, bool one_lane, value address, value parity) {
+    const auto make = [&](ir::builder& e) { e.make(opcode::mbarrier_wait, {address, parity}); };
+    if (one_lane && who.warps > 1 && !single_) elected(b, who, make);
+    else make(b);
+  }
+
   bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty(); }
 
   // A commit arrives some time later, and must not arrive in a CTA that has ended: whoever fills the ring stays until all slots came back.
@@ -164,7 +171,8 @@ class inserter {
     end.locate(ring_->where);
     for (int i = 0; i < ring_->result()->type.stages; ++i) {
       value stage = stage_of(end, s);
-      end.make(opcode::mbarrier_wait, {barrier(end, "empty", stage), end.get(s.parity)});
+      value address = barrier(end, "empty", stage), parity = end.get(s.parity);
+      wait(end, who, true, address, parity);
       advance(end, s, stage);
     }
   }
@@ -269,7 +277,10 @@ class inserter {
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
     ir::builder b = ir::builder::before(k_, fill);
     value stage = stage_of(b, s);
-    if (!single_) b.make(opcode::mbarrier_wait, {barrier(b, "empty", stage), b.get(s.parity)});
+    if (!single_) {
+      value address = barrier(b, "empty", stage), parity = b.get(s.parity);
+      wait(b, who, how != filler::threads, address, parity);
+    }
     if (how == filler::mma) b.make(opcode::tmem_fence);
     value full = barrier(b, "full", stage);
     place_parts(b, fill, stage);
@@ -297,7 +308,9 @@ class inserter {
   void lower_drain(ir::op& drain, const agent& who, const side& s) {
     ir::builder b = ir::builder::before(k_, drain);
     value stage = stage_of(b, s);
-    b.make(opcode::mbarrier_wait, {barrier(b, "full", stage), single_ ? b.integer(0) : b.get(s.parity)});
+    const bool one_lane = has_tensor_memory(k_) && !readers(drain, opcode::mma).empty() && !read_by_threads(drain);
+    value address = barrier(b, "full", stage), parity = single_ ? b.integer(0) : b.get(s.parity);
+    wait(b, who, one_lane, address, parity);
     const bool tensor = drain.results[0]->type.is(ir::type::kind::acc);
     if (tensor) b.make(opcode::tmem_fence);
     place_parts(b, drain, stage);
@@ -335,7 +348,7 @@ class inserter {
 
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     ir::op* loop = enclosing(drain, opcode::for_loop);
-    const bool inner = loop && !loop->integer("tiles");
+    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;  // the only slot is let go at once: its next fill waits for it
     c.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{inner ? 1 : 0}}});
     if (inner) {
       let_go(c, s);
@@ -444,6 +457,9 @@ class inserter {
     b.set(parity, b.binary(opcode::bit_xor, b.get(parity), b.integer(1)));
     ir::builder after = ir::builder::after(k_, product);
     elected(after, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {free}, {}, {{"group", std::int64_t{1}}}); });
+    ir::builder end(k_, *who.body);  // the last commit must not arrive in a CTA that has ended
+    end.locate(product.where);
+    end.make(opcode::mbarrier_wait, {shared_base(end, product.integer("scratch_free")), end.get(parity)});
   }
 
   // False only when both stand in one region and no product is between them.
