@@ -17,15 +17,16 @@ LAYERS = {
     "ir": ("tile support", "typed SSA with regions, builder, verifier, text form; no templates"),
     "dsl": ("ir tile support", "what a kernel is written in; checks types, then calls ir"),
     "pass": ("ir tile support", "one pass a file, and the table of passes"),
+    "check": ("ir tile support", "the protocol check of lowered IR, before code is generated; nothing of pass"),
     "codegen": ("ir tile support", "IR to LLVM IR to PTX"),
     "device": ("support", "what a GPU and the simulator both offer; a launch as plain data"),
     "runtime": ("device support", "a device over the CUDA driver"),
     "sim": ("device support", "a device that runs PTX text"),
-    "jit": ("dsl pass codegen runtime sim device ir tile support", "the spine: trace, verify, passes, PTX, binary, cache"),
+    "jit": ("dsl pass check codegen runtime sim device ir tile support", "the spine: trace, verify, passes, PTX, binary, cache"),
     "kernels": ("dsl tile support", "library kernels: plain users of the dsl"),
     "host": ("kernels jit dsl runtime sim device ir tile support", "one-call functions for programs: a GEMM, an attention, on a machine by name"),
     "c": ("host kernels jit dsl runtime sim device ir tile support", "the C interface"),
-    "tools": ("c host kernels jit dsl pass codegen runtime sim device ir tile support", "tlxc and the demo"),
+    "tools": ("c host kernels jit dsl pass check codegen runtime sim device ir tile support", "tlxc and the demo"),
 }
 # Foreign headers that belong to one place. (pattern of the header, where it may be included, how it is called)
 FOREIGN = [

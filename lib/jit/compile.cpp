@@ -1,8 +1,11 @@
 #include "tlx/jit/compile.hpp"
 
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "jit/print_stages.hpp"
+#include "tlx/check/protocol.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/ir/verify.hpp"
@@ -28,6 +31,11 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
+bool checks(const compile_options& how) {
+  const char* word = std::getenv("TLX_CHECK");
+  return how.check_protocol && !(word && std::string_view(word) == "off");
+}
+
 }  // namespace
 
 device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& by_caller) {
@@ -37,7 +45,7 @@ device::kernel compile(const ir::kernel& traced, const compile_options& how, con
     if (seen.after) seen.after(stage, k);
   };
   show("trace", traced);
-  const std::string key = how.use_cache && !seen.after && !seen.llvm && !seen.ptx && !seen.cubin ? stored_key(traced, how) : "";
+  const std::string key = how.use_cache && !seen.after && !seen.protocol && !seen.llvm && !seen.ptx && !seen.cubin ? stored_key(traced, how) : "";
   if (auto found = find_stored(key)) return watch.lap("cache"), *found;
 
   const std::unique_ptr<ir::kernel> k = ir::clone(traced);
@@ -46,6 +54,13 @@ device::kernel compile(const ir::kernel& traced, const compile_options& how, con
     ir::verify_or_raise(*k, step.name);
     show(step.name, *k);
     watch.lap(step.name);
+  }
+
+  if (checks(how)) {
+    const check::verdict said = check::check_protocol(*k);
+    if (seen.protocol) seen.protocol(check::to_string(said));
+    if (!said.findings.empty()) raise(user_error(said.findings.front()));
+    watch.lap("check-protocol");
   }
 
   device::kernel made = describe(*k);

@@ -18,7 +18,7 @@ std::set<std::string> stages_asked_for(const std::string& target) {
   const char* value = std::getenv("TLX_PRINT");
   std::set<std::string> asked;
   if (!value || !*value) return asked;
-  std::set<std::string> known{"after:trace", "after:all", "llvm", "ptx", "sass"};
+  std::set<std::string> known{"after:trace", "after:all", "protocol", "llvm", "ptx", "sass"};
   for (const pass::pass& step : pass::pipeline_for(target)) known.insert(std::string("after:") + step.name);
   std::istringstream words(value);
   for (std::string word; std::getline(words, word, ',');) {
@@ -58,6 +58,7 @@ observer also_printing(const observer& by_caller, const ir::kernel& traced) {
       if (asked.count("after:all") || asked.count("after:" + stage)) show(name, "after " + stage, ir::print(k));
     };
   const auto as_is = [](const std::string& s) { return s; };
+  if (asked.count("protocol")) out.protocol = both(by_caller.protocol, name, "protocol", as_is);
   if (asked.count("llvm")) out.llvm = both(by_caller.llvm, name, "llvm", as_is);
   if (asked.count("ptx")) out.ptx = both(by_caller.ptx, name, "ptx", as_is);
   if (asked.count("sass")) out.cubin = both(by_caller.cubin, name, "sass", disassemble);

@@ -54,7 +54,7 @@ device::kernel unpack(const std::string& bytes) {
 std::string stored_key(const ir::kernel& traced, const compile_options& how) {
   if (!the_cache().enabled()) return {};
   cache_key key;
-  key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0");
+  key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0").add("protocol", how.check_protocol ? "1" : "0");
   key.add("tlx", version_string).add("llvm", codegen::llvm_version()).add("assembler", how.assemble ? assembler_identity() : "none");
   return key.hex();
 }

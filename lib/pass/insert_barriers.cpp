@@ -4,7 +4,7 @@
 //   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other (a role may be both)
 //
 // wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
-// after the loop. A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
+// after the loop (with one stage: at once). A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -81,9 +81,10 @@ class inserter {
     if (columns_ > 0) prologue_end_ += 2;  // the word's address and its load
   }
 
-  void init(std::int64_t offset, int stages, std::int64_t count) {
+  void init(std::int64_t offset, int stages, std::int64_t count, const std::string& name, const char* part) {
     ir::builder b(k_, *inits_);
     b.locate(ring_ ? ring_->where : k_.where);
+    k_.places.push_back({name, part, offset, 8, stages, b.located()});
     for (int s = 0; s < stages; ++s) b.make(opcode::mbarrier_init, {shared_base(b, offset + 8 * s)}, {}, {{"count", count}});
   }
 
@@ -155,6 +156,13 @@ class inserter {
     b.set(s.parity, b.select(wraps, b.binary(opcode::bit_xor, parity, b.integer(1)), parity));
   }
 
+  // Where one lane alone touches the slot, it alone waits: nothing would hold the phases back for the other warps, and a late one could miss two.
+  void wait(ir::builder& b, const agent& who, bool one_lane, value address, value parity) {
+    const auto make = [&](ir::builder& e) { e.make(opcode::mbarrier_wait, {address, parity}); };
+    if (one_lane && who.warps > 1 && !single_) elected(b, who, make);
+    else make(b);
+  }
+
   bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty(); }
 
   // A commit arrives some time later, and must not arrive in a CTA that has ended: whoever fills the ring stays until all slots came back.
@@ -163,7 +171,8 @@ class inserter {
     end.locate(ring_->where);
     for (int i = 0; i < ring_->result()->type.stages; ++i) {
       value stage = stage_of(end, s);
-      end.make(opcode::mbarrier_wait, {barrier(end, "empty", stage), end.get(s.parity)});
+      value address = barrier(end, "empty", stage), parity = end.get(s.parity);
+      wait(end, who, true, address, parity);
       advance(end, s, stage);
     }
   }
@@ -257,14 +266,21 @@ class inserter {
         if (o->is(opcode::ring_fill)) fills = &agent_of(all_, *o);
       if (fills) wait_until_free(*fills, sides.at("fill " + fills->name));
     }
-    init(ring_->integer("full"), ring_->result()->type.stages, fillers);
-    if (!single_) init(ring_->integer("empty"), ring_->result()->type.stages, releases);
+    const std::string name = ring_->text("name");
+    const ir::type& ring = ring_->result()->type;
+    init(ring_->integer("full"), ring.stages, fillers, name, "full");
+    if (!single_) init(ring_->integer("empty"), ring.stages, releases, name, "empty");
+    if (ring_->integer("stage_bytes")) k_.places.push_back({name, "slots", ring_->integer("offset"), ring_->integer("stage_bytes"), ring.stages, ring_->where});
+    if (ring_->has("tensor_column")) k_.places.push_back({name, "columns", ring_->integer("tensor_column"), acc_columns(ring), ring.stages, ring_->where});
   }
 
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
     ir::builder b = ir::builder::before(k_, fill);
     value stage = stage_of(b, s);
-    if (!single_) b.make(opcode::mbarrier_wait, {barrier(b, "empty", stage), b.get(s.parity)});
+    if (!single_) {
+      value address = barrier(b, "empty", stage), parity = b.get(s.parity);
+      wait(b, who, how != filler::threads, address, parity);
+    }
     if (how == filler::mma) b.make(opcode::tmem_fence);
     value full = barrier(b, "full", stage);
     place_parts(b, fill, stage);
@@ -292,7 +308,9 @@ class inserter {
   void lower_drain(ir::op& drain, const agent& who, const side& s) {
     ir::builder b = ir::builder::before(k_, drain);
     value stage = stage_of(b, s);
-    b.make(opcode::mbarrier_wait, {barrier(b, "full", stage), single_ ? b.integer(0) : b.get(s.parity)});
+    const bool one_lane = has_tensor_memory(k_) && !readers(drain, opcode::mma).empty() && !read_by_threads(drain);
+    value address = barrier(b, "full", stage), parity = single_ ? b.integer(0) : b.get(s.parity);
+    wait(b, who, one_lane, address, parity);
     const bool tensor = drain.results[0]->type.is(ir::type::kind::acc);
     if (tensor) b.make(opcode::tmem_fence);
     place_parts(b, drain, stage);
@@ -330,7 +348,7 @@ class inserter {
 
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     ir::op* loop = enclosing(drain, opcode::for_loop);
-    const bool inner = loop && !loop->integer("tiles");
+    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;  // the only slot is let go at once: its next fill waits for it
     c.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{inner ? 1 : 0}}});
     if (inner) {
       let_go(c, s);
@@ -388,7 +406,9 @@ class inserter {
   void lower_accumulator(ir::op& acc) {
     const agent& who = agent_of(all_, acc);
     ring_ = nullptr;
-    init(acc.integer("full"), 1, 1);
+    const std::string name = acc.result()->name.empty() ? "accumulator" : acc.result()->name;
+    init(acc.integer("full"), 1, 1, name, "product");
+    k_.places.push_back({name, "columns", acc.integer("tensor_column"), acc.result()->type.cols, 1, acc.where});
     ir::builder start = start_of(who);
     value parity = start.var(ir::type::scalar(s32), start.integer(0), "acc_parity");
     ir::builder b = ir::builder::before(k_, acc);
@@ -428,7 +448,7 @@ class inserter {
   void guard_scratch(ir::op& product) {
     const agent& who = agent_of(all_, product);
     ring_ = nullptr;
-    init(product.integer("scratch_free"), 1, 1);
+    init(product.integer("scratch_free"), 1, 1, "staged operand", "operand");
     ir::builder start = start_of(who);
     value parity = start.var(ir::type::scalar(s32), start.integer(1), "scratch_parity");
     ir::builder b = ir::builder::before(k_, product);
@@ -437,6 +457,9 @@ class inserter {
     b.set(parity, b.binary(opcode::bit_xor, b.get(parity), b.integer(1)));
     ir::builder after = ir::builder::after(k_, product);
     elected(after, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {free}, {}, {{"group", std::int64_t{1}}}); });
+    ir::builder end(k_, *who.body);  // the last commit must not arrive in a CTA that has ended
+    end.locate(product.where);
+    end.make(opcode::mbarrier_wait, {shared_base(end, product.integer("scratch_free")), end.get(parity)});
   }
 
   // False only when both stand in one region and no product is between them.

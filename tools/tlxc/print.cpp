@@ -18,7 +18,7 @@ void show(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void check_stage(const std::string& stage, const std::string& target) {
   std::vector<std::string> known{"trace"};
   for (const auto& step : tlx::pass::pipeline_for(target)) known.push_back(step.name);
-  for (const char* late : {"llvm", "ptx", "sass"}) known.push_back(late);
+  for (const char* late : {"protocol", "llvm", "ptx", "sass"}) known.push_back(late);
   for (const std::string& k : known)
     if (k == stage) return;
   throw usage_error(tlx::cat("there is no stage \"", stage, "\"; there are ", tlx::join(known, ", ")));
@@ -37,6 +37,7 @@ int run(const arguments& given) {
     show(tlx::ir::print(now, {.locations = locations}));
     throw found();
   };
+  if (stage == "protocol") seen.protocol = [](const std::string& text) { show(text), throw found(); };
   if (stage == "llvm") seen.llvm = [](const std::string& text) { show(text), throw found(); };
   if (stage == "ptx") seen.ptx = [](const std::string& text) { show(text), throw found(); };
   if (stage == "sass") seen.cubin = [](const std::string& bytes) { show(tlx::jit::disassemble(bytes)), throw found(); };
@@ -54,9 +55,9 @@ verb print_verb() {
           "KERNEL|FILE.tlx",
           1,
           1,
-          "prints a kernel after a stage of the compiler: IR, LLVM IR, PTX or SASS",
-          "Stages: trace, the passes in their order, llvm, ptx, sass (needs ptxas and nvdisasm or cuobjdump). A file holds IR as `tlxc print` writes it.\n"
-          "In a program of your own, TLX_PRINT=after:PASS|llvm|ptx|sass prints the same to standard error.",
+          "prints a kernel after a stage of the compiler: IR, what the protocol check says, LLVM IR, PTX or SASS",
+          "Stages: trace, the passes in their order, protocol, llvm, ptx, sass (needs ptxas and nvdisasm or cuobjdump). A file holds IR as `tlxc print` writes it.\n"
+          "In a program of your own, TLX_PRINT=after:PASS|protocol|llvm|ptx|sass prints the same to standard error.",
           {{"--target", "T", "sm_90a (default), sm_100a, sm_103a, sm_100f; a file has its own"},
            {"--after", "STAGE", "which stage (trace)"},
            {"--from", "LIB.so", "kernels of this shared library instead of tlxc's own; may be repeated"},

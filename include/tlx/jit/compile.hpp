@@ -18,6 +18,7 @@ struct stage_time {
 /// Sees every stage; whatever is empty is not called.
 struct observer {
   std::function<void(const std::string& stage, const ir::kernel&)> after;  // "trace", then every pass
+  std::function<void(const std::string& text)> protocol;                   // what the protocol check says, findings included
   std::function<void(const std::string& text)> llvm, ptx;
   std::function<void(const std::string& bytes)> cubin;  // not called when nothing is assembled
   std::vector<stage_time>* times = nullptr;
@@ -27,9 +28,10 @@ struct compile_options {
   bool assemble = true;  // off: PTX only (the simulator needs no cubin; a GPU's driver can take PTX)
   bool line_info = true;
   bool use_cache = true;
+  bool check_protocol = true;  // of what the passes made, before code is generated; the environment variable TLX_CHECK=off turns it off everywhere
 };
 
-/// The environment variable TLX_PRINT=after:PASS|after:trace|after:all|llvm|ptx|sass (several with commas) prints those stages of every compilation
+/// The environment variable TLX_PRINT=after:PASS|after:trace|after:all|protocol|llvm|ptx|sass (several with commas) prints those stages of every compilation
 /// to standard error; raises user_error [print-stage-unknown] for other words.
 /// Raises user_error for what is wrong with the description, device_error [assembler-missing], internal_error for faults of tlx.
 device::kernel compile(const ir::kernel& traced, const compile_options& how = {}, const observer& seen = {});

@@ -1,0 +1,51 @@
+#include "tlx/check/protocol.hpp"
+
+#include <algorithm>
+
+#include "check/budgets.hpp"
+#include "check/machine.hpp"
+#include "check/pending_loads.hpp"
+#include "check/scenarios.hpp"
+#include "tlx/support/text.hpp"
+
+namespace tlx::check {
+
+verdict check_protocol(const ir::kernel& lowered) {
+  verdict v;
+  for (auto&& rule : {broken_budget, used_before_loaded})
+    if (auto broken = rule(lowered)) {
+      v.findings.push_back(std::move(*broken));
+      return v;
+    }
+  program p = flatten(lowered);
+  for (const std::string& what : p.unchecked) v.unchecked.push_back(what + " is not followed");
+  const auto say = [&](const std::string& what) {
+    if (std::find(v.unchecked.begin(), v.unchecked.end(), what) == v.unchecked.end()) v.unchecked.push_back(what);
+  };
+  for (const scenario& s : scenarios_for(p)) {
+    outcome o = run(p, s);
+    ++v.scenarios;
+    v.steps += o.steps;
+    if (o.too_long) say("runs of more than two million steps are cut off");
+    // One guess is free to go either way. Of several, some may only occur together.
+    if (o.guessed.size() > 1)
+      say(cat(o.guessed.size(), " conditions depend on values that are not followed", o.guessed[0] && o.guessed[0]->where.known() ? ", the first at " + to_string(o.guessed[0]->where) : std::string()));
+    if (!o.finding) continue;
+    if (o.guessed.size() > 1 || !p.unchecked.empty()) {
+      say("a finding that depends on them is left out: " + o.finding->id + ", " + o.finding->what.substr(0, o.finding->what.find('\n')));
+      continue;
+    }
+    v.findings.push_back(std::move(*o.finding));
+    return v;
+  }
+  return v;
+}
+
+std::string to_string(const verdict& v) {
+  std::string text = v.findings.empty() ? cat("protocol check: nothing found in ", v.scenarios, " runs, ", v.steps, " steps\n") : std::string("protocol check:\n");
+  for (const diagnostic& d : v.findings) text += tlx::to_string(d) + "\n";
+  for (const std::string& what : v.unchecked) text += "unchecked: " + what + "\n";
+  return text;
+}
+
+}  // namespace tlx::check

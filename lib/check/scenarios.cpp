@@ -1,0 +1,284 @@
+#include "check/scenarios.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "check/arithmetic.hpp"
+
+namespace tlx::check {
+
+namespace {
+
+using ir::opcode;
+using ir::value;
+
+// Scalars of the kernel as functions of its leaves; loop indices stand at their first round.
+class expressions {
+ public:
+  explicit expressions(program& p) : p_(p) {
+    const ir::kernel& k = *p.kernel;
+    for (size_t i = 0; i < k.parameters().size(); ++i) parameters_[k.parameters()[i].get()] = static_cast<int>(i);
+    ir::walk(k.body, [&](const ir::op& o) {
+      if (o.is(opcode::for_loop)) loops_[o.regions[0]->arguments[0].get()] = &o;
+      if (o.is(opcode::var_set)) set_.insert(o.operands[0]);
+    });
+  }
+
+  std::optional<std::int64_t> at(value v, const scenario& with) const { return evaluate(v, with, 0); }
+
+  void leaves_of(value v, std::set<int>& found, int depth = 0) const {
+    if (depth > 200) return;
+    if (const int l = leaf_index(v); l >= 0) {
+      found.insert(l);
+      return;
+    }
+    if (v->owner)
+      for (value o : v->owner->operands) leaves_of(o, found, depth + 1);
+    else if (auto it = loops_.find(v); it != loops_.end()) leaves_of(it->second->operands[0], found, depth + 1);
+    if (v->owner && v->owner->is(opcode::global_load)) found.insert(load_leaf(*v->owner));
+  }
+
+ private:
+  int find(leaf l) const {
+    for (size_t i = 0; i < p_.leaves.size(); ++i)
+      if (!(p_.leaves[i] < l) && !(l < p_.leaves[i])) return static_cast<int>(i);
+    return -1;
+  }
+  int parameter(value v) const {
+    auto it = parameters_.find(v);
+    return it == parameters_.end() ? -1 : it->second;
+  }
+  int load_leaf(const ir::op& o) const { return find({leaf::kind::load_scale, parameter(o.operands[0]), 0}); }
+  int leaf_index(value v) const {
+    if (!v->owner) return parameter(v) >= 0 ? find({leaf::kind::argument, parameter(v), 0}) : -1;
+    const ir::op& o = *v->owner;
+    const int axis = static_cast<int>(o.integer("axis"));
+    switch (o.code) {
+      case opcode::extent: return find({leaf::kind::extent, parameter(o.operands[0]), axis});
+      case opcode::stride: return find({leaf::kind::stride, parameter(o.operands[0]), axis});
+      case opcode::cta_id: return find({leaf::kind::cta, 0, axis});
+      case opcode::grid_size: return find({leaf::kind::grid, 0, axis});
+      case opcode::cluster_rank: return find({leaf::kind::rank, 0, axis});
+      default: return -1;
+    }
+  }
+
+  std::optional<std::int64_t> evaluate(value v, const scenario& with, int depth) const {
+    if (depth > 200) return std::nullopt;
+    if (const int l = leaf_index(v); l >= 0) return with[static_cast<size_t>(l)];
+    if (!v->owner) {
+      auto it = loops_.find(v);
+      return it == loops_.end() ? std::nullopt : evaluate(it->second->operands[0], with, depth + 1);
+    }
+    const ir::op& o = *v->owner;
+    if (o.is(opcode::warp_id) || o.is(opcode::lane_id)) return std::nullopt;
+    if (o.is(opcode::var_get)) {  // a cell that is never set again
+      const ir::op* made = o.operands[0]->owner;
+      if (!made || set_.count(o.operands[0]) || made->operands.empty()) return std::nullopt;
+      return evaluate(made->operands[0], with, depth + 1);
+    }
+    if (o.is(opcode::global_load)) {
+      const int l = load_leaf(o);
+      const auto at = l >= 0 && o.operands.size() >= 2 ? evaluate(o.operands[static_cast<size_t>(std::max(1, o.operands[0]->type.rank))], with, depth + 1) : std::nullopt;
+      if (!at) return std::nullopt;
+      return wrapped(*at * with[static_cast<size_t>(l)], o.result()->type.element);
+    }
+    if (o.is(opcode::constant)) return is_followed(o) ? std::optional(o.integer("value")) : std::nullopt;
+    if (!is_followed(o)) return std::nullopt;
+    std::int64_t in[3] = {0, 0, 0};
+    for (size_t i = 0; i < o.operands.size() && i < 3; ++i) {
+      const auto one = evaluate(o.operands[i], with, depth + 1);
+      if (!one) return std::nullopt;
+      in[i] = *one;
+    }
+    return compute(o.code, o.result()->type.element, comparison(o), in, o.operands.size());
+  }
+
+  program& p_;
+  std::map<value, int> parameters_;
+  std::map<value, const ir::op*> loops_;
+  std::set<value> set_;
+};
+
+struct choice {
+  std::vector<std::int64_t> inner, outer, branches;  // values of one leaf that make loops and branches do what they should
+};
+
+void add_once(std::vector<std::int64_t>& list, std::int64_t v) {
+  if (std::find(list.begin(), list.end(), v) == list.end()) list.push_back(v);
+}
+
+class chooser {
+ public:
+  explicit chooser(program& p) : p_(p), values_(p) {
+    for (const leaf& l : p.leaves) base_.push_back(first_value(l));
+    for (const ir::place& at : p.kernel->places) stages_ = std::max<std::int64_t>(stages_, at.stages);
+  }
+
+  std::vector<scenario> run() {
+    for (const ir::op* loop : p_.loops) choose_for(*loop);
+    for (const ir::op* branch : p_.branches) choose_for_branch(*branch);
+    std::vector<scenario> all;
+    size_t rounds = 1, tiles = 1;
+    for (const auto& [l, c] : choices_) {
+      if (c.outer.empty()) rounds = std::max(rounds, c.inner.size());
+      tiles = std::max(tiles, c.outer.size());
+    }
+    const size_t usual_tile = std::min<size_t>(2, tiles - 1), usual_round = std::min<size_t>(4, rounds - 1);
+    for (size_t i = 0; i < rounds; ++i) add(all, with(i, usual_tile));
+    for (size_t t = 0; t < tiles; ++t)
+      if (t != usual_tile) add(all, with(usual_round, t));
+    if (tiles > 1)
+      for (size_t i = 0; i < rounds; ++i) add(all, with(i, 1));  // rings are left at every stage
+    for (const auto& [l, c] : choices_)
+      for (std::int64_t v : c.branches)
+        for (size_t i : {usual_round, std::min<size_t>(1, rounds - 1)}) {
+          scenario s = with(i, usual_tile);
+          s[static_cast<size_t>(l)] = v;
+          add(all, s);
+        }
+    for (const auto& [l, c] : choices_)  // a list of tiles that one role walks in its outermost loop and another in its innermost
+      for (std::int64_t v : c.outer.empty() ? std::vector<std::int64_t>{} : c.inner) {
+        scenario s = with(std::min<size_t>(1, rounds - 1), usual_tile);
+        s[static_cast<size_t>(l)] = v;
+        add(all, s);
+      }
+    const size_t made = all.size();
+    for (size_t l = 0; l < p_.leaves.size(); ++l)
+      if (p_.leaves[l].what == leaf::kind::opaque)
+        for (size_t i = 0; i < made; ++i) {
+          scenario s = all[i];
+          s[l] = 1;
+          add(all, s);
+        }
+    return all;
+  }
+
+ private:
+  std::int64_t first_value(const leaf& l) const {
+    const ir::kernel& k = *p_.kernel;
+    switch (l.what) {
+      case leaf::kind::extent: return 1;
+      case leaf::kind::stride: return 1024;
+      case leaf::kind::argument: return 1;
+      case leaf::kind::cta: return 0;
+      case leaf::kind::grid: return k.cluster[std::clamp(l.axis, 0, 2)];
+      case leaf::kind::load_scale: return 64;
+      case leaf::kind::rank:
+      case leaf::kind::opaque: return 0;
+    }
+    return 0;
+  }
+
+  static void add(std::vector<scenario>& all, scenario s) {
+    if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(std::move(s));
+  }
+  scenario with(size_t round, size_t tile) const {
+    scenario s = base_;
+    for (const auto& [l, c] : choices_) {
+      if (!c.outer.empty()) s[static_cast<size_t>(l)] = c.outer[std::min(tile, c.outer.size() - 1)];
+      else if (!c.inner.empty()) s[static_cast<size_t>(l)] = c.inner[std::min(round, c.inner.size() - 1)];
+    }
+    return s;
+  }
+
+  bool is_dynamic(const ir::op& loop) const {
+    std::set<int> leaves;
+    for (value v : loop.operands) values_.leaves_of(v, leaves);
+    return !leaves.empty();
+  }
+  bool holds_dynamic(const ir::op& loop) const {
+    bool found = false;
+    ir::walk(*loop.regions[0], [&](const ir::op& o) {
+      if (o.is(opcode::for_loop) && std::find(p_.loops.begin(), p_.loops.end(), &o) != p_.loops.end()) found = found || is_dynamic(o);
+    });
+    return found;
+  }
+
+  std::optional<std::int64_t> trips(const ir::op& loop, const scenario& s) const {
+    const auto low = values_.at(loop.operands[0], s), high = values_.at(loop.operands[1], s), stride = values_.at(loop.operands[2], s);
+    if (!low || !high || !stride || *stride <= 0) return std::nullopt;
+    return *high <= *low ? 0 : (*high - *low + *stride - 1) / *stride;
+  }
+
+  // Sizes first, then arguments, then contents; where a CTA stands and how many there are stay as they are.
+  std::vector<int> movable(const std::set<int>& leaves) const {
+    std::vector<int> found;
+    for (const leaf::kind what : {leaf::kind::extent, leaf::kind::argument, leaf::kind::load_scale})
+      for (int l : leaves)
+        if (p_.leaves[static_cast<size_t>(l)].what == what) found.push_back(l);
+    return found;
+  }
+
+  void choose_for(const ir::op& loop) {
+    std::set<int> leaves;
+    for (value v : loop.operands) values_.leaves_of(v, leaves);
+    if (leaves.empty()) return;
+    const bool outer = holds_dynamic(loop);
+    std::vector<std::int64_t> wanted{0, 1, 2, 3};
+    if (!outer) {
+      wanted.clear();
+      for (std::int64_t n : {std::int64_t{0}, std::int64_t{1}, stages_ - 1, stages_, stages_ + 1, 2 * stages_ + 1}) add_once(wanted, n);
+    }
+    for (int l : movable(leaves)) {
+      std::vector<std::int64_t> list;
+      scenario s = base_;
+      const auto rounds = [&](std::int64_t v) {
+        s[static_cast<size_t>(l)] = v;
+        return trips(loop, s).value_or(-1);
+      };
+      for (std::int64_t n : wanted) {
+        std::int64_t low = 0, high = 1 << 20;
+        if (rounds(high) < n || rounds(high) < 0) continue;
+        while (low < high) {
+          const std::int64_t middle = (low + high) / 2;
+          if (rounds(middle) >= n) high = middle;
+          else low = middle + 1;
+        }
+        if (rounds(low) == n) list.push_back(low);
+      }
+      if (list.size() < 3) continue;
+      choice& c = choices_[l];
+      for (std::int64_t v : list) add_once(outer ? c.outer : c.inner, v);
+      return;
+    }
+  }
+
+  void choose_for_branch(const ir::op& branch) {
+    std::set<int> leaves;
+    values_.leaves_of(branch.operands[0], leaves);
+    for (int l : movable(leaves)) {
+      scenario s = base_;
+      std::optional<std::int64_t> yes, no;
+      for (std::int64_t v : {0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 1000, 100000}) {
+        s[static_cast<size_t>(l)] = v;
+        const auto c = values_.at(branch.operands[0], s);
+        if (!c) continue;
+        if (*c && !yes) yes = v;
+        if (!*c && !no) no = v;
+      }
+      const bool contents = p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale;
+      if (yes && no) {
+        add_once(choices_[l].branches, *yes);
+        add_once(choices_[l].branches, *no);
+      }
+      if (contents)
+        for (std::int64_t v : {0, 1, 17, 40, 63, 64, 100}) add_once(choices_[l].branches, v);
+      if (yes && no) return;
+    }
+  }
+
+  program& p_;
+  expressions values_;
+  scenario base_;
+  std::int64_t stages_ = 2;
+  std::map<int, choice> choices_;
+};
+
+}  // namespace
+
+std::vector<scenario> scenarios_for(program& p) { return chooser(p).run(); }
+
+}  // namespace tlx::check

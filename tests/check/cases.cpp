@@ -1,0 +1,216 @@
+// Faults that users of other systems met, at the level of the protocol check.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/mutation/operators.hpp"
+#include "tests/pass/steps.hpp"
+#include "text.hpp"
+#include "tlx/dsl/kernel.hpp"
+#include "tlx/kernels/attention.hpp"
+#include "tlx/kernels/gemm.hpp"
+
+using namespace tlx;
+using namespace tlx::literals;
+using test::check_text;
+using test::id_of;
+using test::shape;
+using test::with;
+
+namespace {
+
+struct arguments {
+  TLX_ARGUMENTS(arguments, (view<bf16, 2>, x), (view<bf16, 2>, y));
+};
+
+// A row of tiles goes through a ring of Stages slots: as many rounds as x has tiles.
+template <int Stages>
+std::unique_ptr<ir::kernel> pipeline(const std::string& target) {
+  auto k = trace<arguments>("pipeline", target, [](block& cta, const arguments& in) {
+    auto ring = cta.ring<Stages>("ab", shared<bf16, 64, 64>);
+    cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) { load(ring.fill(), in.x[t]); }),
+              role("use", 4_warps, [&](const grid_box& t) { store(in.y[t], read(ring.drain())); }));
+  });
+  test::run_passes(*k);
+  return k;
+}
+
+void is_clean(const ir::kernel& k) {
+  const check::verdict v = check::check_protocol(k);
+  CHECK_MESSAGE((v.findings.empty() && v.unchecked.empty()), check::to_string(v));
+  CHECK(v.scenarios > 3);
+}
+
+}  // namespace
+
+TEST_CASE("C25: a pipeline of one round, and of every number of rounds around its stages, ends") {
+  for (const char* target : {"sm_90a", "sm_100a", "sm_103a"}) {
+    is_clean(*pipeline<1>(target));
+    is_clean(*pipeline<2>(target));
+    is_clean(*pipeline<3>(target));
+    is_clean(*pipeline<4>(target));
+  }
+}
+
+TEST_CASE("C26: one stage is a single buffer that is handed over, not a hang") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    auto k = trace<kernels::gemm_arguments<bf16>>("one_stage", target, [](block& cta, const kernels::gemm_arguments<bf16>& in) {
+      kernels::gemm<bf16, kernels::gemm_plan<64, 64, 64, 1>>(cta, in, kernels::plain_epilogue{});
+    });
+    test::run_passes(*k);
+    is_clean(*k);
+    auto attention = trace<kernels::attention_arguments<bf16>>("attention", target, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64>(cta, in); });
+    test::run_passes(*attention);
+    is_clean(*attention);
+  }
+}
+
+// Four mutants of a 3-stage pipeline, at 0 to 7 rounds: the report has the barrier, who waits and how far it is.
+TEST_CASE("C31: a removed arrival, a count too high, a phase that never flips and the wrong stage are found before code is generated") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    std::map<std::string, int> found;
+    mutation::for_each_mutant(*pipeline<3>(target), [&](mutation::mutant& m) {
+      const bool wanted = m.name == "drop-arrive" || m.name == "count-more" || m.name == "keep-phase" || m.name == "wrong-barrier" || m.name == "keep-stage";
+      if (!wanted) return;
+      const check::verdict v = check::check_protocol(*m.kernel);
+      CAPTURE(m.name);
+      CAPTURE(m.site);
+      REQUIRE(!v.findings.empty());
+      const std::string text = to_string(v.findings[0]);
+      const bool no_barrier = text.find("an mbarrier at byte") != std::string::npos;  // moved behind the last one: it has no name
+      CHECK_MESSAGE((no_barrier || text.find("ring \"ab\"") != std::string::npos), text);
+      if (v.findings[0].id == "protocol-deadlock") {
+        CHECK_MESSAGE(text.find("waits for phase ") != std::string::npos, text);
+        CHECK_MESSAGE(text.find("cases.cpp:") != std::string::npos, text);
+      }
+      ++found[m.name];
+    });
+    CHECK(found["drop-arrive"] == 1);
+    CHECK(found["count-more"] == 6);
+    CHECK(found["keep-phase"] == 2);
+    CHECK(found["keep-stage"] == 2);
+    CHECK(found["wrong-barrier"] >= 8);
+  }
+}
+
+// A barrier of 32 and one elected lane that copies: everybody arrives once, the one with the bytes.
+TEST_CASE("C34: whoever takes part in a copy is counted") {
+  const std::string body = R"(
+  %20 = elect : bool
+  if %first.4 [
+    if %20 [
+      mbarrier.init %bar.6 {count = 32}
+    ] [
+    ]
+    barrier.warp
+    if %20 [
+      mbarrier.expect %bar.6 {bytes = 8192}
+      tma.load %slot.7, %bar.6, %zero.1, %zero.1 {map = 0, hint = 0, multicast = 0}
+    ] [
+      mbarrier.arrive %bar.6 {count = 1}
+    ]
+    mbarrier.wait %bar.6, %zero.1
+  ] [
+  ]
+)";
+  const shape one_warp{.warps = 1};
+  CHECK(id_of(body, one_warp) == "");
+  CHECK(id_of(with(body, "    ] [\n      mbarrier.arrive %bar.6 {count = 1}\n    ]\n", "    ] [\n    ]\n"), one_warp) == "protocol-deadlock");              // only the one who copies
+  CHECK(id_of(with(body, "    ] [\n      mbarrier.arrive %bar.6 {count = 1}\n    ]\n", "    ] [\n    ]\n    mbarrier.arrive %bar.6 {count = 1}\n"), one_warp) == "protocol-arrivals");  // and everybody once more
+}
+
+TEST_CASE("C36: two loops one after the other in twelve warps have barriers of their own for the whole kernel") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    auto k = trace<arguments>("two_loops", target, [](block& cta, const arguments& in) {
+      auto one = cta.ring<2>("one", shared<bf16, 64, 64>);
+      auto two = cta.ring<4>("two", shared<bf16, 64, 64>);
+      const auto rounds = [&] { return ceil_div(in.x.extent(1), 64); };
+      cta.roles(cta.persistent(grid_of<64, 64>(in.y)), role("load", 4_warps, [&](const grid_box& t) {
+                  for_each(rounds(), [&](tlx::index i) { load(one.fill(), in.x.at(t.row, i * 64)); });
+                  for_each(rounds(), [&](tlx::index i) { load(two.fill(), in.x.at(t.row, i * 64)); });
+                }),
+                role("work", 8_warps, [&](const grid_box& t) {
+                  for_each(rounds(), [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(one.drain())); });
+                  for_each(rounds(), [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(two.drain())); });
+                }));
+    });
+    test::run_passes(*k);
+    CHECK(k->warps == 12);
+    is_clean(*k);
+    std::set<std::int64_t> taken;
+    for (const ir::place& p : k->places)
+      if (p.is_barrier())
+        for (int s = 0; s < p.stages; ++s) CHECK(taken.insert(p.offset + 8 * s).second);
+    CHECK(taken.size() == 2 * (2 + 4));
+  }
+}
+
+TEST_CASE("C37: a pair of CTAs that allocates tensor memory together meets before one of them frees it") {
+  const std::string body = R"(
+  %20 = shared.base {offset = 40000} : u32
+  if %first.4 [
+    tmem.alloc %20 {columns = 64, group = 2}
+    tmem.relinquish
+  ] [
+  ]
+  cluster.sync {relaxed = 0}
+  %21 = shared.load %20 : u32
+  if %first.4 [
+    tmem.free %21 {columns = 64, group = 2}
+  ] [
+  ]
+)";
+  const shape pair{.target = "sm_100a", .cluster = 2};
+  CHECK(id_of(body, pair) == "");
+  const check::verdict v = check_text(with(body, "cluster.sync {relaxed = 0}", "barrier.cta {id = 0, threads = 0}"), pair);
+  REQUIRE(v.findings.size() == 1);
+  CHECK(v.findings[0].id == "protocol-tensor-memory");
+  CHECK(v.findings[0].what.find("CTA 0 frees tensor memory of a pair, and CTA 1 may not have allocated it yet") == 0);
+}
+
+TEST_CASE("C38: an accumulator without an allocation is an error, and every way out of the kernel frees") {
+  const std::string use = "  %20 = const {value = 0} : u32\n  %21 = const {value = 0} : s64\n  %22 = const {value = 0} : bool\n  %23 = elect : bool\n"
+                          "  if %first.4 [\n    if %23 [\n      tma.load %slot.7, %bar.6, %zero.1, %zero.1 {map = 0}\n      tcgen05.mma %20, %21, %21, %22 {kind = \"f16\", idesc = 68158608, group = 1}\n    ] [\n    ]\n  ] [\n  ]\n";
+  const std::string alone = with(use, "      tma.load %slot.7, %bar.6, %zero.1, %zero.1 {map = 0}\n", "");
+  const check::verdict v = check_text("  if %first.4 [\n    shared.store %bar.6, %slot.7\n    fence.async\n    barrier.warp\n  ] [\n  ]\n" + alone, {.target = "sm_100a"});
+  REQUIRE(v.findings.size() == 1);
+  CHECK(v.findings[0].id == "protocol-tensor-memory");
+  CHECK(v.findings[0].what.find("which is not allocated") != std::string::npos);
+  const std::string leak = "  %20 = shared.base {offset = 40000} : u32\n  if %first.4 [\n    tmem.alloc %20 {columns = 64}\n  ] [\n  ]\n  barrier.cta {id = 0, threads = 0}\n  %21 = shared.load %20 : u32\n"
+                           "  %22 = extent %a.0 {axis = 0} : s32\n  %23 = const {value = 64} : s32\n  %24 = cmp %22, %23 {is = \"gt\"} : bool\n  %25 = and %24, %first.4 : bool\n"
+                           "  if %25 [\n    tmem.free %21 {columns = 64}\n  ] [\n  ]\n";
+  CHECK(id_of(leak, {.target = "sm_100a"}) == "protocol-tensor-memory");  // where the extent is small, nobody frees
+}
+
+TEST_CASE("a remote arrival needs the barrier's initialisation seen by the cluster, and its CTA still there") {
+  const std::string body = R"(
+  %rank.20 = cluster_rank : s32
+  %21 = elect : bool
+  if %first.4 [
+    if %21 [
+      mbarrier.init %bar.6 {count = 1}
+      fence.init
+    ] [
+    ]
+  ] [
+  ]
+  cluster.sync {relaxed = 1}
+  if %first.4 {role = "tell", first_warp = 0} [
+    %22 = sub %one.2, %rank.20 : s32
+    if %21 [
+      mbarrier.remote %bar.6, %22
+    ] [
+    ]
+    mbarrier.wait %bar.6, %zero.1
+  ] [
+  ]
+  cluster.sync {relaxed = 0}
+)";
+  const shape pair{.cluster = 2};
+  CHECK(id_of(body, pair) == "");
+  CHECK(id_of(with(body, "      fence.init\n", ""), pair) == "protocol-barrier");
+  CHECK(id_of(with(body, "  cluster.sync {relaxed = 1}\n", "  barrier.cta {id = 0, threads = 0}\n"), pair) == "protocol-barrier");
+  CHECK(id_of(with(body, "    mbarrier.wait %bar.6, %zero.1\n", ""), pair) == "");
+  CHECK(id_of(with(with(body, "    mbarrier.wait %bar.6, %zero.1\n", ""), "  cluster.sync {relaxed = 0}\n", ""), pair) == "protocol-exit");
+}

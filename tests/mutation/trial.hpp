@@ -1,0 +1,27 @@
+// A kernel on the simulator with inputs made from its parameters alone: what it gives, and whether a changed kernel gives the same.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tlx/ir/kernel.hpp"
+
+namespace tlx::mutation {
+
+class trial {
+ public:
+  /// Runs `lowered` once: its results are the expected ones.
+  explicit trial(const ir::kernel& lowered);
+  ~trial();
+
+  /// The first fault or difference of `changed` in schedules 1..`schedules`; nothing when all agree. One line, with the seed.
+  std::optional<std::string> first_difference(const ir::kernel& changed, int schedules) const;
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace tlx::mutation
