@@ -30,6 +30,8 @@ bool tears_down(const ir::op& o) {
   switch (o.code) {
     case opcode::tmem_fence:
     case opcode::tmem_free:
+    case opcode::tma_wait:
+    case opcode::elect:
     case opcode::cluster_sync:
     case opcode::depend_launch: return true;
     case opcode::barrier_cta: return o.integer("threads") == 0;
@@ -127,6 +129,10 @@ class watcher {
     b.locate(k_.where);
     exit_ = &b.make(opcode::watch_exit, {}, {}, {{"limit_ns", limit_ns_}});
     bring_operands();
+    for (const ir::op* o : find_all(k_.body, opcode::tmem_free))
+      if (!after_exit(*o))
+        raise(internal_error({.id = "watch-tear-down", .what = "tensor memory is given back before the last wait", .where = o->where, .because = "threads that gave up must give it back too",
+                              .context = cat("kernel \"", k_.name, "\"")}));
   }
   static bool nested_barrier(const ir::op& o) {
     return !o.is(opcode::barrier_cta) && contains(o, [](const ir::op& inner) { return inner.is(opcode::barrier_cta); });
@@ -152,7 +158,7 @@ class watcher {
     const size_t made = index_of(*v->owner);
     if (made < first_ || made > index_of(*exit_)) return v;
     if (auto it = again.find(v); it != again.end()) return it->second;
-    if (!is_pure(*v->owner))
+    if (!is_pure(*v->owner) && !v->owner->is(opcode::elect))
       raise(internal_error({.id = "watch-tear-down", .what = cat("the tear-down uses the result of \"", ir::row(v->owner->code).text, "\", which threads that gave up do not have"),
                             .where = v->owner->where, .context = cat("kernel \"", k_.name, "\"")}));
     std::vector<value> operands;
@@ -258,26 +264,5 @@ class watcher {
 }  // namespace
 
 void watch(ir::kernel& k, std::int64_t limit_ns) { watcher(k, limit_ns).run(); }
-
-void drop_requirements(ir::kernel& k) {
-  const std::vector<ir::op*> all = find_all(k.body, opcode::require);
-  if (all.empty()) return;
-  std::vector<value> open;
-  for (ir::op* o : all) {
-    open.insert(open.end(), o->operands.begin(), o->operands.end());
-    ir::erase(*o);
-  }
-  // What only they read goes too, so that the code is what it would be without them.
-  while (!open.empty()) {
-    const value v = open.back();
-    open.pop_back();
-    if (!v->owner || ir::is_used(k.body, v)) continue;
-    const ir::effect e = ir::row(v->owner->code).effects;
-    if ((e != ir::effect::pure && e != ir::effect::read) || !v->owner->regions.empty() || v->owner->results.size() != 1) continue;
-    const std::vector<value> operands = v->owner->operands;
-    ir::erase(*v->owner);
-    open.insert(open.end(), operands.begin(), operands.end());
-  }
-}
 
 }  // namespace tlx::pass
