@@ -4,7 +4,6 @@
 #include "broken.hpp"
 #include "tlx/host/library.hpp"
 #include "tlx/ir/text.hpp"
-#include "tlx/jit/stored.hpp"
 #include "tlx/support/text.hpp"
 
 using namespace tlx;
@@ -102,20 +101,6 @@ TEST_CASE("watched: every wait and meeting has a number that the table names, an
       CHECK(back.code.watch.sites.size() == waits);
     }
   }
-}
-
-TEST_CASE("the cache keeps watched and other kernels apart, and different limits") {
-  setenv("TLX_CACHE", "/tmp/tlx_watch_test_cache", 1);
-  const auto k = trace<moves>("mover", "sm_90a", mover<true>);
-  const auto key = [&](jit::watch_options how) {
-    jit::compile_options options{.assemble = false};
-    options.watch = how;
-    return jit::stored_key(*k, options);
-  };
-  if (key({}).empty()) return;  // the cache of this process was opened as off
-  CHECK(key({}) != key({.seconds = 1}));
-  CHECK(key({.seconds = 2}) != key({.seconds = 1}));
-  CHECK(key({.seconds = 1, .bounds = true}) != key({.seconds = 1}));
 }
 
 TEST_CASE("TLX_WATCH is a number of seconds, or that and bounds; anything else is refused") {
