@@ -1,6 +1,9 @@
 // From the words of a kernel that gave up to an error that a person can use.
 #include "tlx/device/watch.hpp"
 
+#include <map>
+#include <set>
+
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -31,31 +34,33 @@ std::string awaited(const watch_record& r, const watch_site* site, const watch_t
   return cat("for the mbarrier at shared offset ", place, ", phase ", r.value);
 }
 
+// What one record says, without its warp: the warps of a role mostly say the same.
+std::string told(const watch_record& r, const watch_table& names) {
+  const watch_site* site = site_of(r, names);
+  if (r.why == watch_record::cause::requirement) return cat(who(site), ": \"", site ? site->text : "?", "\" does not hold in lane ", int{r.lane});
+  return cat(who(site), " waits ", awaited(r, site, names));
+}
+
 location place_of(const watch_site* site) { return site && !site->file.empty() ? location{intern_file(site->file), site->line} : location{}; }
 
 }  // namespace
-
-std::string describe(const watch_record& r, const watch_table& names) {
-  const watch_site* site = site_of(r, names);
-  std::string text = who(site);
-  if (r.why == watch_record::cause::requirement) text += cat(": requirement \"", site ? site->text : "?", "\" failed, lane ", int{r.lane});
-  else text += cat(" waits ", awaited(r, site, names));
-  text += cat(", warp ", int{r.warp}, ", ", cta_text(r));
-  if (site && !site->file.empty()) text += cat(", at ", site->file, ":", site->line);
-  return text;
-}
 
 void raise_gave_up(const std::string& kernel, const watch_table& names, const watch_records& records, std::uint64_t launches) {
   const watch_record& first = records[0];
   const watch_site* site = site_of(first, names);
   std::string context = cat("kernel \"", kernel, "\", ", cta_text(first), ", warp ", int{first.warp});
-  std::vector<std::string> others;
+  std::map<std::string, std::set<int>> others;  // what, and where -> warps
   for (std::size_t i = 1; i < records.size(); ++i) {
     if (records[i].site == 0) continue;
-    std::string line = describe(records[i], names);
-    if (others.empty() || others.back() != line) others.push_back(std::move(line));
+    const location at = place_of(site_of(records[i], names));
+    others[cat(told(records[i], names), at.known() ? ", at " + to_string(at) : std::string())].insert(records[i].warp);
   }
-  if (!others.empty()) context += cat("; when it gave up, also:\n    ", join(others, "\n    "));
+  if (!others.empty()) context += "; in the same CTA:";
+  for (const auto& [line, warps] : others) {
+    std::vector<std::string> numbers;
+    for (const int w : warps) numbers.push_back(std::to_string(w));
+    context += cat("\n    ", line, warps.size() == 1 ? ", warp " : ", warps ", join(numbers, " "));
+  }
   const std::string lost = launches > 1 ? cat("; the results of its last ", launches, " launches are void") : std::string("; its results are void");
   if (first.why == watch_record::cause::requirement) {
     std::string what = cat(who(site), ": \"", site ? site->text : "?", "\" does not hold in lane ", int{first.lane});

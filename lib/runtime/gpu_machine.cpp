@@ -145,7 +145,7 @@ std::shared_ptr<device::module> gpu_machine::load(const device::image& code) { r
 void gpu_machine::finish(const char* what) {
   if (context_->flights.limited()) context_->flights.wait_for_all();
   const cu::result code = context_->d.context_synchronize();
-  if (code == cu::success) return context_->watched_modules.look(true);
+  if (code == cu::success) return context_->watched_modules.look(true, context_->flights);
   const char* last = last_entry_.load(std::memory_order_relaxed);
   raise(device_error({.id = "kernel-failed",
                       .what = cat("waiting for the GPU ", what, ": cuCtxSynchronize returned ", describe(context_->d, code)),

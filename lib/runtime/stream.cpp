@@ -44,7 +44,7 @@ void stream::wait() {
   const current scope(*context_);
   if (context_->flights.limited()) context_->flights.wait_for_stream(static_cast<cu::stream>(handle_));
   check(context_->d, context_->d.stream_synchronize(static_cast<cu::stream>(handle_)), "cuStreamSynchronize");
-  context_->watched_modules.look(false);
+  context_->watched_modules.look(false, context_->flights);
 }
 void stream::begin_capture() {
   const current scope(*context_);
@@ -103,7 +103,7 @@ void event::wait() {
   const current scope(*context_);
   if (context_->flights.limited()) context_->flights.wait_for_event(static_cast<cu::event>(handle_));
   check(context_->d, context_->d.event_synchronize(static_cast<cu::event>(handle_)), "cuEventSynchronize");
-  context_->watched_modules.look(false);
+  context_->watched_modules.look(false, context_->flights);
 }
 float event::ms_since(const event& start) const {
   const current scope(*context_);

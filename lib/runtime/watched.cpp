@@ -27,7 +27,10 @@ watched::~watched() { d_.host_release(records_); }
 
 bool watched::gave_up() const { return *static_cast<volatile const std::uint32_t*>(&(*records_)[0].site) != 0; }
 
-void watched::report() {
+void watched::report(in_flight& flights) {
+  const std::lock_guard lock(reporting_);
+  if (!gave_up()) return;
+  if (flights.limited()) flights.wait_for_all();
   check(d_, d_.context_synchronize(), "cuCtxSynchronize", "after a kernel gave up");
   const watch_records found = *records_;
   std::memset(static_cast<void*>(records_), 0, sizeof(watch_records));
@@ -44,7 +47,7 @@ void watched_list::add(const std::shared_ptr<watched>& w) {
   any_.store(true, std::memory_order_release);
 }
 
-void watched_list::look(bool everything) {
+void watched_list::look(bool everything, in_flight& flights) {
   if (!any_.load(std::memory_order_acquire)) return;
   std::shared_ptr<watched> found;
   {
@@ -56,7 +59,7 @@ void watched_list::look(bool everything) {
       else if (everything) w->all_done();
     }
   }
-  if (found) found->report();
+  if (found) found->report(flights);
 }
 
 }  // namespace tlx::runtime

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/driver.hpp"
+#include "runtime/in_flight.hpp"
 #include "tlx/device/watch.hpp"
 
 namespace tlx::runtime {
@@ -24,8 +25,9 @@ class watched {
     launches_.fetch_add(1, std::memory_order_relaxed);
   }
   bool gave_up() const;
-  /// Waits for the whole context, so that nobody uses the flag, makes the module ready for launches again, and raises.
-  [[noreturn]] void report();
+  /// Waits for the whole context, so that nobody uses the flag, makes the module ready for launches again, and raises. Returns when another thread
+  /// was faster.
+  void report(in_flight& flights);
   void all_done() { launches_.store(0, std::memory_order_relaxed); }
 
  private:
@@ -35,6 +37,7 @@ class watched {
   cu::device_pointer state_ = 0;
   std::atomic<const char*> entry_{""};
   std::atomic<std::uint64_t> launches_{0};
+  std::mutex reporting_;
 };
 
 /// All of a context. For any number of threads.
@@ -42,7 +45,7 @@ class watched_list {
  public:
   void add(const std::shared_ptr<watched>& w);
   /// After a wait that went well. `everything`: nothing is in flight any more. Raises device_error [kernel-gave-up] or [requirement-failed].
-  void look(bool everything);
+  void look(bool everything, in_flight& flights);
 
  private:
   std::atomic<bool> any_{false};

@@ -45,10 +45,11 @@ TEST_CASE("a kernel that gave up is an error at the wait, with every name, and t
   m.give_up(0, {.site = 2, .warp = 1, .cta = {3, 0, 0}, .place = 1024 + 16, .value = 1});
   m.give_up(1, {.site = 1, .warp = 0, .why = watch_record::cause::followed, .cta = {3, 0, 0}, .place = 1048, .value = 0});
   m.give_up(2, {.site = 4, .warp = 5, .why = watch_record::cause::followed, .cta = {3, 0, 0}, .place = 4000, .value = 0});
+  m.give_up(3, {.site = 4, .warp = 6, .why = watch_record::cause::followed, .cta = {3, 0, 0}, .place = 4000, .value = 0});
   std::string text;
   CHECK(error_of([&] { m.gpu->wait(); }, &text) == "kernel-gave-up");
   for (const char* part : {"kernel \"gemm\"", "role \"mma\" waited 0.5 s for the full barrier of ring \"ab\", stage 2, phase 1", "gemm.cpp:44", "CTA (3,0,0), warp 1", "last 2 launches are void",
-                           "role \"load\" waits for the empty barrier of ring \"ab\", stage 0, phase 0, warp 0, CTA (3,0,0), at gemm.cpp:40", "role \"store\" waits at named barrier 1 for the other warps"}) {
+                           "role \"load\" waits for the empty barrier of ring \"ab\", stage 0, phase 0, at gemm.cpp:40, warp 0", "role \"store\" waits at named barrier 1 for the other warps, warps 5 6"}) {
     CAPTURE(part);
     CHECK_MESSAGE(text.find(part) != std::string::npos, text);
   }

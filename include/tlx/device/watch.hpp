@@ -36,7 +36,4 @@ struct watch_table {
 /// `launches`: how many launches since the last report have no results; 0: not known.
 [[noreturn]] void raise_gave_up(const std::string& kernel, const watch_table& names, const watch_records& records, std::uint64_t launches);
 
-/// "role "mma" waits for slot 2 of ring "ab" to be filled (phase 1), warp 1, CTA (0,0,0), at gemm.cpp:40".
-std::string describe(const watch_record& r, const watch_table& names);
-
 }  // namespace tlx::device
