@@ -118,6 +118,33 @@ TEST_CASE("a slot that is never let go: the filling role is named, with the empt
   });
 }
 
+TEST_CASE("one warp waits for ever and the others of its role meet at a named barrier: all of them give up, and the machine goes on") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    broken::on_machine k{*m.on, broken::build(*traced_pipe(*m.on), limit, [](ir::kernel& b) {
+      const ir::place full = *std::find_if(b.places.begin(), b.places.end(), [](const ir::place& p) { return p.part == "full"; });
+      for (ir::op* role : broken::find(b, [](const ir::op& o) { return o.has("role") && o.text("role") == "take"; })) {
+        ir::builder end(b, *role->regions[0]);
+        ir::value first = end.compare("eq", end.simple(ir::opcode::warp_id, tile::element::s32), end.integer(role->integer("first_warp")));
+        ir::value waits = end.binary(ir::opcode::bit_and, first, end.compare("gt", b.parameters()[3].get(), end.integer(0)));
+        end.when(waits, [&](ir::builder& w) {  // for the second filling of slot 0, which never comes
+          w.make(ir::opcode::mbarrier_wait, {w.simple(ir::opcode::shared_base, tile::element::u32, {{"offset", full.offset}}), w.integer(1)});
+        });
+        end.make(ir::opcode::barrier_cta, {}, {}, {{"id", std::int64_t{5}}, {"threads", std::int64_t{128}}});
+      }
+    })};
+    matrix x = random(*m.on, 64, 64, 1), y = poison(*m.on, 64, 64);
+    for (const int missing : {0, 1, 0}) {
+      const auto [id, text] = k.outcome(pipe_values(x, y, 1, missing));
+      CAPTURE(text);
+      CHECK(id == (missing ? "kernel-gave-up" : ""));
+      if (!missing) continue;
+      CHECK(has(text, "for the full barrier of ring \"r\", stage 0, phase 1"));
+      CHECK(has(text, "at named barrier 5 for the other warps"));
+    }
+    check_right(x, y);
+  });
+}
+
 TEST_CASE("many launches behind a hung one end at once, and the error counts them") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     if (!m.is_gpu()) return;  // a simulator's launch is over when it returns
