@@ -49,7 +49,9 @@ TLX_API tlx_status tlx_allocate(tlx_machine* machine, size_t bytes, uint64_t* ou
 TLX_API tlx_status tlx_free(tlx_machine* machine, uint64_t address);
 TLX_API tlx_status tlx_write(tlx_machine* machine, uint64_t to, const void* from, size_t bytes);
 TLX_API tlx_status tlx_read(tlx_machine* machine, void* to, uint64_t from, size_t bytes);
-TLX_API tlx_status tlx_wait(tlx_machine* machine); /* all work done, or what went wrong */
+TLX_API tlx_status tlx_wait(tlx_machine* machine); /* all work done, or what went wrong: "kernel-gave-up" and "requirement-failed" of watched kernels too */
+/* A GPU's waits fail with "wait-limit" after so many seconds and name the kernels that have not finished; nothing is stopped. 0: no limit. */
+TLX_API tlx_status tlx_set_wait_limit(tlx_machine* machine, double seconds);
 
 /* `code` is a cubin (an ELF file) or PTX text. The bytes are copied. */
 TLX_API tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_bytes, const void* code, size_t code_bytes, tlx_kernel** out);

@@ -186,6 +186,13 @@ tlx_status tlx_wait(tlx_machine* machine) {
   });
 }
 
+tlx_status tlx_set_wait_limit(tlx_machine* machine, double seconds) {
+  return guarded([&] {
+    need(machine, "machine");
+    runtime::set_wait_limit(*machine->what, seconds);
+  });
+}
+
 tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_bytes, const void* code, size_t code_bytes, tlx_kernel** out) {
   return guarded([&] {
     need(out, "out");
@@ -196,6 +203,7 @@ tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_
     device::kernel k = device::from_manifest(std::string(manifest, manifest_bytes));
     std::string bytes(static_cast<const char*>(code), code_bytes);
     device::image image;
+    image.watch = k.code.watch;
     (bytes.compare(0, 4, "\x7f" "ELF") == 0 ? image.cubin : image.ptx) = std::move(bytes);
     if (!device::target_runs_on(k.target, machine->what->about().target)) device::binder(k, machine->what->about());  // raises, before the driver does
     std::shared_ptr<device::module> loaded = machine->what->load(image);

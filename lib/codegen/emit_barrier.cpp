@@ -36,6 +36,7 @@ void emitter::emit_barrier(const ir::op& o) {
                   o.operands.size() > 2 ? "r,r,b" : "r,r", inputs, asm_barrier);
     }
     case opcode::mbarrier_wait: {
+      if (limit_ns_ != 0) return emit_watched_wait(o.integer("site"), address(), scalar(o.operands[1]));
       BasicBlock* again = BasicBlock::Create(c_, "wait", f_);
       BasicBlock* after = BasicBlock::Create(c_, "waited", f_);
       Value* at = b.CreateIntToPtr(address(), PointerType::get(c_, 3));
@@ -51,6 +52,7 @@ void emitter::emit_barrier(const ir::op& o) {
     case opcode::fence_async: return ptx0("fence.proxy.async.shared::cta;", "", {}, asm_effect | asm_memory);
     case opcode::fence_init: return ptx0("fence.mbarrier_init.release.cluster;", "", {}, asm_effect | asm_memory);
     case opcode::barrier_cta: {
+      if (o.has("timed")) return emit_timed_meet(o);
       const auto id = o.integer("id"), threads = o.integer("threads");
       return ptx0(threads == 0 ? cat("bar.sync ", id, ";") : cat("bar.sync ", id, ", ", threads, ";"), "", {}, asm_barrier);
     }

@@ -164,9 +164,11 @@ Value* emitter::layout_warp() {
 
 void emitter::emit() {
   make_function();
+  start_watch();
   emit_region(k_.body);
   at_ = nullptr;
   b.CreateRetVoid();
+  finish_watch();
   if (di_) di_->finalize();
   std::string message;
   raw_string_ostream out(message);
@@ -177,7 +179,8 @@ void emitter::emit_region(const ir::region& r) {
   for (const auto& o : r.ops) {
     at_ = o.get();
     locate(*o);
-    emit_op(*o);
+    if (o->has("way_out")) emit_with_way_out(*o);
+    else emit_op(*o);
   }
 }
 
@@ -261,6 +264,9 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::tcgen05_commit: return emit_tcgen05(o);
 
     case opcode::print: return emit_print(o);
+    case opcode::require: return emit_require(o);
+    case opcode::watch_leave:
+    case opcode::watch_exit: return emit_watch(o);
     case opcode::trap: return ptx0("trap;", "", {}, asm_barrier);
     case opcode::inline_ptx: return emit_inline_ptx(o);
 

@@ -280,6 +280,7 @@ void emitter::convert_through_shared(const ir::op& o, bool same_warp) {
   const int size = stored_bits(from.element) / 8;
   const auto barrier = [&] {
     if (same_warp) return ptx0("bar.warp.sync -1;", "", {}, asm_barrier);
+    if (o.has("timed")) return emit_timed_meet(o);
     const auto id = o.integer("id"), threads = o.integer("threads");
     for (const ir::op* up = &o; up && threads == 0; up = up->parent ? up->parent->parent : nullptr)
       if (up->has("role")) fail("codegen-invalid", "a conversion inside a role meets at a barrier of the whole CTA", "{id} and {threads} name the role's own barrier");

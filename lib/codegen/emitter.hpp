@@ -5,6 +5,7 @@
 // Shared memory addresses are u32 values; what touches barriers, shared or tensor memory is inline PTX with a memory clobber, because LLVM's
 // intrinsics for these are partly modelled wrongly (tcgen05.mma) and partly missing (wgmma).
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -184,6 +185,24 @@ class emitter {
   void emit_print(const ir::op& o);
   void emit_inline_ptx(const ir::op& o);
 
+  // emit_watch.cpp
+  struct way_out {
+    llvm::BasicBlock* to = nullptr;       // where threads that gave up go on
+    llvm::BasicBlock* give_up = nullptr;  // makes the record; absent while nobody needs it
+    std::array<llvm::PHINode*, 5> what{};  // site, place, value, why, lane that makes the record
+  };
+  void start_watch();
+  void finish_watch();
+  void emit_watched_wait(std::int64_t site, llvm::Value* address, llvm::Value* parity);
+  void emit_timed_meet(const ir::op& o);
+  void emit_require(const ir::op& o);
+  void emit_watch(const ir::op& o);
+  void emit_with_way_out(const ir::op& o);
+  void leave_unless(llvm::Value* go_on, std::int64_t site, llvm::Value* place, llvm::Value* value, llvm::Value* why, llvm::Value* lane);
+  llvm::Value* vote(const char* mode, llvm::Value* p);
+  llvm::Value* now();
+  llvm::Value* abort_flag();
+
   const ir::kernel& k_;
   const options& how_;
   llvm::LLVMContext& c_;
@@ -197,6 +216,14 @@ class emitter {
   std::map<const ir::value_def*, std::vector<llvm::AllocaInst*>> cells_;
   std::vector<llvm::Value*> maps_;
   llvm::Instruction* allocas_end_ = nullptr;  // new cells go before this
+  // a watched kernel
+  std::uint64_t limit_ns_ = 0;  // 0: not watched
+  bool uses_wgmma_ = false, uses_bulk_stores_ = false;
+  llvm::Value *watch_state_ = nullptr, *watch_records_ = nullptr;  // addresses
+  llvm::AllocaInst* gave_up_ = nullptr;
+  std::vector<way_out> ways_out_;       // 0: to watch.exit
+  std::vector<size_t> inside_;          // ways out of the branches around the op being emitted, innermost last
+  std::map<std::int64_t, llvm::AllocaInst*> meet_parities_;
   // line information
   std::unique_ptr<llvm::DIBuilder> di_;
   llvm::DISubprogram* subprogram_ = nullptr;

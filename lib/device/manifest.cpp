@@ -1,4 +1,5 @@
 // A kernel without its code as JSON, and back. The manifest is read from files that anyone may have edited: every field is checked.
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -129,6 +130,31 @@ resources read_resources(const node& from) {
   return r;
 }
 
+constexpr const char* kind_names[] = {"wait", "meet", "require"};
+
+json write_watch(const watch_table& w) {
+  json sites = json::array(), rings = json::array();
+  for (const watch_site& s : w.sites)
+    sites.push_back({{"kind", kind_names[static_cast<size_t>(s.what)]}, {"role", s.role}, {"text", s.text}, {"file", s.file}, {"line", s.line}});
+  for (const watch_ring& r : w.rings) rings.push_back({{"name", r.name}, {"side", r.side}, {"offset", r.offset}, {"stages", r.stages}});
+  return {{"milliseconds", static_cast<std::int64_t>(w.seconds * 1000 + 0.5)}, {"sites", std::move(sites)}, {"rings", std::move(rings)}};
+}
+
+watch_table read_watch(const node& from) {
+  watch_table w;
+  w.seconds = static_cast<double>(from.field("milliseconds").number<std::int64_t>(1, 3600000)) / 1000;
+  from.field("sites").each([&](const node& s) {
+    const std::string kind = s.field("kind").text();
+    const auto* found = std::find(std::begin(kind_names), std::end(kind_names), kind);
+    if (found == std::end(kind_names)) malformed("\"" + kind + "\" at \"" + s.path() + ".kind\" is no kind of site");
+    w.sites.push_back({static_cast<watch_site::kind>(found - std::begin(kind_names)), s.field("role").text(), s.field("text").text(), s.field("file").text(), s.field("line").number<int>()});
+  });
+  from.field("rings").each([&](const node& r) {
+    w.rings.push_back({r.field("name").text(), r.field("side").text(), r.field("offset").number<int>(0, 1 << 20), r.field("stages").number<int>(1, 1 << 16)});
+  });
+  return w;
+}
+
 }  // namespace
 
 std::string to_manifest(const kernel& k) {
@@ -143,6 +169,7 @@ std::string to_manifest(const kernel& k) {
   out["dynamic_shared_bytes"] = k.dynamic_shared_bytes;
   out["blocks_per_processor"] = k.blocks_per_processor;
   out["used"] = write_resources(k.used);
+  if (k.code.watch.on()) out["watch"] = write_watch(k.code.watch);
   // Advisories come from another program: bytes that are no UTF-8 are replaced rather than refused.
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
@@ -174,6 +201,7 @@ kernel from_manifest(const std::string& text) {
   k.dynamic_shared_bytes = root.field("dynamic_shared_bytes").number<std::uint32_t>();
   k.blocks_per_processor = root.field("blocks_per_processor").number<int>(0);
   k.used = read_resources(root.field("used"));
+  if (document.contains("watch")) k.code.watch = read_watch(root.field("watch"));
   return k;
 }
 

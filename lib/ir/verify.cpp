@@ -75,6 +75,12 @@ class checker {
     switch (o.code) {
       case opcode::if_then: boolean(0); break;
       case opcode::yield: boolean(0); break;
+      case opcode::require:
+        if (o.operands.empty() || o.operands.size() > 3) say(o, "needs a bool and optionally a value and its bound");
+        boolean(0);
+        for (size_t i = 1; i < o.operands.size(); ++i)
+          if (!(o.operands[i]->type == type::scalar(element::s32))) say(o, "a value or bound to show must be an s32 scalar");
+        break;
       case opcode::for_loop:
         for (value v : o.operands)
           if (!v->type.is_scalar() || !tile::is_integer(v->type.element)) say(o, "loop bounds must be integer scalars");

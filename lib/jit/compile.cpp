@@ -1,11 +1,10 @@
 #include "tlx/jit/compile.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <string_view>
 
 #include "jit/print_stages.hpp"
-#include "tlx/check/protocol.hpp"
+#include "jit/protocol.hpp"
+#include "jit/watch.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/ir/verify.hpp"
@@ -31,50 +30,53 @@ class stopwatch {
   std::chrono::steady_clock::time_point start_;
 };
 
-bool checks(const compile_options& how) {
-  const char* word = std::getenv("TLX_CHECK");
-  return how.check_protocol && !(word && std::string_view(word) == "off");
-}
-
 }  // namespace
 
-device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& by_caller) {
+device::kernel compile(const ir::kernel& traced, const compile_options& asked, const observer& by_caller) {
   const observer seen = also_printing(by_caller, traced);
-  stopwatch watch(seen);
+  stopwatch laps(seen);
   const auto show = [&](const std::string& stage, const ir::kernel& k) {
     if (seen.after) seen.after(stage, k);
   };
   show("trace", traced);
+  compile_options how = asked;
+  const watch_options watch = asked.watch ? checked(*asked.watch, traced.where) : watch_from_environment();
+  how.watch = watch;
   const std::string key = how.use_cache && !seen.after && !seen.protocol && !seen.llvm && !seen.ptx && !seen.cubin ? stored_key(traced, how) : "";
-  if (auto found = find_stored(key)) return watch.lap("cache"), *found;
+  if (auto found = find_stored(key)) return laps.lap("cache"), *found;
 
   const std::unique_ptr<ir::kernel> k = ir::clone(traced);
+  if (watch.on() && watch.bounds) pass::check_bounds(*k);
+  if (!watch.on()) pass::drop_requirements(*k);
   for (const pass::pass& step : pass::pipeline_for(k->target)) {
     step.run(*k);
     ir::verify_or_raise(*k, step.name);
     show(step.name, *k);
-    watch.lap(step.name);
+    laps.lap(step.name);
   }
-
-  if (checks(how)) {
-    const check::verdict said = check::check_protocol(*k);
-    if (seen.protocol) seen.protocol(check::to_string(said));
-    if (!said.findings.empty()) raise(user_error(said.findings.front()));
-    watch.lap("check-protocol");
+  if (checks_protocol(how)) {
+    check_protocol(*k, seen);
+    laps.lap("check-protocol");
+  }
+  if (watch.on()) {
+    pass::watch(*k, static_cast<std::int64_t>(watch.seconds * 1e9));
+    ir::verify_or_raise(*k, "watch");
+    show("watch", *k);
+    laps.lap("watch");
   }
 
   device::kernel made = describe(*k);
   const codegen::options emit{.line_info = how.line_info};
   if (seen.llvm) seen.llvm(codegen::to_llvm(*k, emit));
   made.code.ptx = codegen::to_ptx(*k, emit);
-  watch.lap("ptx");
+  laps.lap("ptx");
   if (seen.ptx) seen.ptx(made.code.ptx);
 
   if (how.assemble) {
     assembly a = assemble(made.code.ptx, made.target);
     made.code.cubin = std::move(a.cubin);
     made.used = std::move(a.used);
-    watch.lap("assemble");
+    laps.lap("assemble");
     if (seen.cubin) seen.cubin(made.code.cubin);
   }
   store(key, made);

@@ -18,7 +18,7 @@ std::set<std::string> stages_asked_for(const std::string& target) {
   const char* value = std::getenv("TLX_PRINT");
   std::set<std::string> asked;
   if (!value || !*value) return asked;
-  std::set<std::string> known{"after:trace", "after:all", "protocol", "llvm", "ptx", "sass"};
+  std::set<std::string> known{"after:trace", "after:all", "after:watch", "protocol", "llvm", "ptx", "sass"};
   for (const pass::pass& step : pass::pipeline_for(target)) known.insert(std::string("after:") + step.name);
   std::istringstream words(value);
   for (std::string word; std::getline(words, word, ',');) {

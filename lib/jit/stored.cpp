@@ -56,6 +56,7 @@ std::string stored_key(const ir::kernel& traced, const compile_options& how) {
   cache_key key;
   key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0").add("protocol", how.check_protocol ? "1" : "0");
   key.add("tlx", version_string).add("llvm", codegen::llvm_version()).add("assembler", how.assemble ? assembler_identity() : "none");
+  if (const watch_options watch = how.watch ? *how.watch : watch_from_environment(); watch.on()) key.add("watch", cat(watch.seconds, watch.bounds ? " bounds" : ""));
   return key.hex();
 }
 

@@ -3,6 +3,8 @@
 #include <memory>
 
 #include "runtime/driver.hpp"
+#include "runtime/in_flight.hpp"
+#include "runtime/watched.hpp"
 
 namespace tlx::runtime {
 
@@ -10,8 +12,10 @@ struct gpu_context {
   const driver& d;
   cu::device device;
   cu::context handle = nullptr;
+  watched_list watched_modules;
+  in_flight flights;
 
-  gpu_context(const driver& table, cu::device which) : d(table), device(which) {
+  gpu_context(const driver& table, cu::device which) : d(table), device(which), flights(table) {
     check(d, d.context_retain(&handle, device), "cuDevicePrimaryCtxRetain");
   }
   gpu_context(const gpu_context&) = delete;

@@ -30,10 +30,14 @@ namespace tlx::runtime {
   X(copy_to_device, cuMemcpyHtoD_v2, (cu::device_pointer to, const void* from, size_t bytes))                                   \
   X(copy_to_host, cuMemcpyDtoH_v2, (void* to, cu::device_pointer from, size_t bytes))                                           \
   X(fill_bytes, cuMemsetD8_v2, (cu::device_pointer to, unsigned char value, size_t count))                                      \
+  X(host_allocate, cuMemHostAlloc, (void** out, size_t bytes, unsigned flags))                                                  \
+  X(host_release, cuMemFreeHost, (void* where))                                                                                 \
+  X(host_address, cuMemHostGetDevicePointer_v2, (cu::device_pointer * out, void* where, unsigned flags))                        \
   X(pointer_attribute, cuPointerGetAttribute, (void* out, int attribute, cu::device_pointer where))                             \
   X(module_load, cuModuleLoadDataEx, (cu::module * out, const void* image, unsigned count, int* options, void** values))        \
   X(module_unload, cuModuleUnload, (cu::module which))                                                                          \
   X(module_function, cuModuleGetFunction, (cu::function * out, cu::module in, const char* name))                                \
+  X(module_global, cuModuleGetGlobal_v2, (cu::device_pointer * out, size_t* bytes, cu::module in, const char* name))            \
   X(function_get, cuFuncGetAttribute, (int* out, int attribute, cu::function which))                                            \
   X(function_set, cuFuncSetAttribute, (cu::function which, int attribute, int value))                                           \
   X(launch, cuLaunchKernelEx, (const cu::launch_config* how, cu::function what, void** arguments, void** extra))                \
@@ -48,6 +52,8 @@ namespace tlx::runtime {
   X(event_record, cuEventRecord, (cu::event which, cu::stream on))                                                              \
   X(event_synchronize, cuEventSynchronize, (cu::event which))                                                                   \
   X(event_elapsed, cuEventElapsedTime, (float* ms, cu::event from, cu::event to))                                               \
+  X(event_query, cuEventQuery, (cu::event which))                                                                               \
+  X(stream_capturing, cuStreamIsCapturing, (cu::stream which, int* status))                                                     \
   X(capture_begin, cuStreamBeginCapture_v2, (cu::stream on, int mode))                                                          \
   X(capture_end, cuStreamEndCapture, (cu::stream on, cu::graph * out))                                                          \
   X(graph_destroy, cuGraphDestroy, (cu::graph which))                                                                           \

@@ -25,7 +25,7 @@ using graph = graph_*;
 using graph_exec = graph_exec_*;
 
 constexpr result success = 0, error_invalid_value = 1, error_out_of_memory = 2, error_deinitialized = 4, error_stub_library = 34, error_no_device = 100,
-                 error_no_binary_for_gpu = 209, error_not_found = 500;
+                 error_no_binary_for_gpu = 209, error_not_found = 500, error_not_ready = 600;
 
 constexpr int attribute_multiprocessor_count = 16, attribute_compute_major = 75, attribute_compute_minor = 76, attribute_shared_per_block_optin = 97;
 
@@ -36,7 +36,8 @@ constexpr int jit_info_log_buffer = 3, jit_info_log_bytes = 4, jit_error_log_buf
 
 constexpr int pointer_on_device = 3;  // the address under which kernels of the current context see the memory
 
-constexpr unsigned stream_non_blocking = 1, event_default = 0;
+constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_timing = 2;
+constexpr unsigned host_portable = 1, host_mapped = 2;
 constexpr int capture_thread_local = 1;
 
 constexpr int launch_attribute_cluster = 4, launch_attribute_programmatic = 6;

@@ -50,6 +50,7 @@ gpu_machine::gpu_machine(int ordinal) {
   cu::device which = 0;
   check(d, d.device_get(&which, ordinal), "cuDeviceGet");
   context_ = std::make_shared<gpu_context>(d, which);
+  context_->flights.set_limit(wait_limit_from_environment());
 
   const auto attribute = [&](int what) {
     int out = 0;
@@ -142,8 +143,9 @@ bool reaches(device::machine& m, device::address where) {
 std::shared_ptr<device::module> gpu_machine::load(const device::image& code) { return std::make_shared<gpu_module>(context_, code, about_.target); }
 
 void gpu_machine::finish(const char* what) {
+  if (context_->flights.limited()) context_->flights.wait_for_all();
   const cu::result code = context_->d.context_synchronize();
-  if (code == cu::success) return;
+  if (code == cu::success) return context_->watched_modules.look(true, context_->flights);
   const char* last = last_entry_.load(std::memory_order_relaxed);
   raise(device_error({.id = "kernel-failed",
                       .what = cat("waiting for the GPU ", what, ": cuCtxSynchronize returned ", describe(context_->d, code)),
@@ -167,6 +169,8 @@ void gpu_machine::wait() {
                         .fix = {"release each allocation once, on the machine it came from"}}));
   }
 }
+
+void set_wait_limit(device::machine& gpu, double seconds) { as_gpu(gpu).context()->flights.set_limit(checked_wait_limit(seconds, "set_wait_limit")); }
 
 gpu_machine& as_gpu(device::machine& m) {
   if (auto* gpu = dynamic_cast<gpu_machine*>(&m)) return *gpu;

@@ -55,7 +55,17 @@ gpu_module::gpu_module(std::shared_ptr<gpu_context> context, const device::image
   const std::string& bytes = binary ? code.cubin : code.ptx;
   const cu::result result = d.module_load(&handle_, bytes.data(), 5, options, values);
   log_ = info.c_str();
-  if (result == cu::success) return;
+  if (result == cu::success) {
+    if (!code.watch.on()) return;
+    try {
+      watched_ = std::make_shared<watched>(d, handle_, code.watch);
+      context_->watched_modules.add(watched_);
+    } catch (...) {
+      d.module_unload(handle_);
+      throw;
+    }
+    return;
+  }
   const std::string why = first_lines(errors.c_str(), 8);
   raise(device_error({.id = "module-rejected",
                       .what = cat("cuModuleLoadDataEx returned ", describe(d, result), " for ", binary ? "a cubin" : "PTX", " of ", bytes.size(), " bytes"),
@@ -70,6 +80,7 @@ gpu_module::~gpu_module() {
   const driver& d = context_->d;
   const bool push = d.context_current(&now) != cu::success || now != context_->handle;
   if (push && d.context_push(context_->handle) != cu::success) return;
+  watched_.reset();
   d.module_unload(handle_);  // fails only when the context is lost, and the module with it
   if (push) d.context_pop(&popped);
 }

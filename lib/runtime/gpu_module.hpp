@@ -33,11 +33,13 @@ class gpu_module : public device::module {
 
   const gpu_context& context() const { return *context_; }
   const std::string& log() const { return log_; }
+  watched* watch() const { return watched_.get(); }  // null: its kernels are not watched
 
  private:
   std::shared_ptr<gpu_context> context_;
   cu::module handle_ = nullptr;
   std::string log_;
+  std::shared_ptr<watched> watched_;
   std::mutex guard_;
   std::vector<std::unique_ptr<gpu_function>> functions_;
 };

@@ -128,6 +128,8 @@ void gpu_machine::run(device::module& code, const std::string& entry, const devi
   const cu::result result = context_->d.launch(&config, f.handle, pointers, nullptr);
   if (result != cu::success) launch_failed(result, "cuLaunchKernelEx", f, how);
   last_entry_.store(f.interned_entry, std::memory_order_relaxed);
+  if (mine.watch()) mine.watch()->launched(f.interned_entry);
+  if (context_->flights.limited()) context_->flights.launched(config.where, f.interned_entry);
 }
 
 void prepare(device::machine& gpu, device::module& code, const std::string& entry, std::uint32_t dynamic_shared_bytes) {

@@ -42,7 +42,9 @@ stream::~stream() {
 std::uint64_t stream::handle() const { return reinterpret_cast<std::uint64_t>(handle_); }
 void stream::wait() {
   const current scope(*context_);
+  if (context_->flights.limited()) context_->flights.wait_for_stream(static_cast<cu::stream>(handle_));
   check(context_->d, context_->d.stream_synchronize(static_cast<cu::stream>(handle_)), "cuStreamSynchronize");
+  context_->watched_modules.look(false, context_->flights);
 }
 void stream::begin_capture() {
   const current scope(*context_);
@@ -75,6 +77,7 @@ graph::~graph() {
 void graph::launch(std::uint64_t stream_handle) {
   const current scope(*context_);
   check(context_->d, context_->d.graph_launch(static_cast<cu::graph_exec>(executable_), as_stream(stream_handle)), "cuGraphLaunch");
+  if (context_->flights.limited()) context_->flights.launched(as_stream(stream_handle), "(a graph)");
 }
 
 event::event(device::machine& gpu) : context_(as_gpu(gpu).context()) {
@@ -98,7 +101,9 @@ void event::record(std::uint64_t stream_handle) {
 }
 void event::wait() {
   const current scope(*context_);
+  if (context_->flights.limited()) context_->flights.wait_for_event(static_cast<cu::event>(handle_));
   check(context_->d, context_->d.event_synchronize(static_cast<cu::event>(handle_)), "cuEventSynchronize");
+  context_->watched_modules.look(false, context_->flights);
 }
 float event::ms_since(const event& start) const {
   const current scope(*context_);

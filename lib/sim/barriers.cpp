@@ -337,7 +337,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
   }
   // A wait that could succeed may still say no (ISA): rarely, so that code has to handle it.
   if (i.sub == 7 && yes == active && e.chance(64) == 0 && e.how.seed % 4 != 2) yes = 0;
-  else if (i.sub == 7 && yes == 0 && active == c.who) {
+  else if (i.sub == 7 && yes == 0 && active == c.who && !c.overslept) {
     // Nobody's phase is complete: sleep until the barrier moves, as the chip may.
     c.at = context::state::blocked;
     c.why = block_reason::mbarrier;
@@ -346,6 +346,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
     return step::retry;
   }
   c.phase = 0;
+  c.overslept = false;
   if (i.d != no_slot) {
     lanes& d = *w.slot<lanes>(i.d);
     d = (d & ~tested) | yes;

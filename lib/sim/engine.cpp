@@ -15,6 +15,7 @@ engine::engine(global_memory& memory_, const program& code_, const launch_shape&
   cluster_grid = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y, shape.grid.z / shape.cluster.z};
   cluster_count = std::uint64_t{cluster_grid.x} * cluster_grid.y * cluster_grid.z;
   shared_bytes = code.dynamic_shared_start + shape.dynamic_shared;
+  looks_at_time = std::any_of(code.code.begin(), code.code.end(), [](const instruction& i) { return i.run == op_time && i.sub >= 3; });
 }
 
 namespace {
@@ -165,6 +166,7 @@ void engine::run_all() {
         launch_next_cluster();
         if (resident.size() > before) continue;
       }
+      if (let_time_pass()) continue;
       report_deadlock();
     }
     if (!in_flight.empty()) {
@@ -200,6 +202,28 @@ void engine::run_all() {
                           .fix = {"raise options.seconds_without_progress if the kernel is only long"}, .context = cat("kernel \"", code.entry, "\"")}));
     }
   }
+}
+
+// A sleeping try_wait returns false after a time of the machine's own choice. Usually that only costs a round more, so nobody wakes for it here; but a
+// program that gives up after some time needs the time to pass. Pauses double while nothing happens, up to hours: a limit of seconds comes at once.
+bool engine::let_time_pass() {
+  if (!looks_at_time) return false;
+  lapse = events == lapse_at && lapse ? lapse * 2 : 1000;
+  lapse_at = events;
+  if (lapse > std::uint64_t{1} << 43) return false;
+  bool any = false;
+  for (const auto& k : resident)
+    for (const auto& c : k->ctas)
+      for (auto& w : c->warps)
+        for (context& x : w->contexts)
+          if (x.at == context::state::blocked && x.why == block_reason::mbarrier) {
+            x.at = context::state::runnable;
+            x.why = block_reason::none;
+            x.overslept = any = true;
+            make_runnable(*w);
+          }
+  clock += lapse;
+  return any;
 }
 
 void engine::retire_clusters() {

@@ -18,6 +18,8 @@ struct loaded : device::module {
   std::unique_ptr<module_text> text;
   std::map<std::string, std::unique_ptr<program>> entries;
   std::vector<std::uint64_t> owned;         // module variables in global memory
+  device::watch_table watch;
+  std::uint64_t watch_state = 0, records = 0;  // of a watched module
   std::shared_ptr<global_memory> memory;
   ~loaded() override { for (const std::uint64_t a : owned) memory->release(a); }
 };
@@ -83,6 +85,7 @@ class simulated_machine final : public machine {
     if (!compatible(m->text->target, sm_))
       raise(user_error({.id = "ptx-wrong-target", .what = cat("the PTX is for ", m->text->target, " and this machine is ", about_.target), .fix = {cat("compile for ", about_.target), "open a simulator of the PTX's target"}}));
     place_variables(*m);
+    if (code.watch.on()) place_watch(*m, code.watch);
     for (std::size_t f = 0; f < m->text->functions.size(); ++f)
       if (m->text->functions[f]->entry && m->text->functions[f]->defined) m->entries[m->text->functions[f]->name] = decode(*m->text, static_cast<int>(f), sm_);
     return m;
@@ -121,7 +124,7 @@ class simulated_machine final : public machine {
       finish();
       fault_ = f.report;
     }
-    if (!fault_) return;
+    if (!fault_) return look_at_records(*m, entry);
     const fault_report& f = *fault_;
     std::string id = f.kind, context = cat("kernel \"", entry, "\"");
     for (char& c : id) if (c == '_') c = '-';
@@ -163,6 +166,33 @@ class simulated_machine final : public machine {
         std::memcpy(at + r.at, &address, static_cast<std::size_t>(r.bytes));
       }
     }
+  }
+
+  void place_watch(loaded& m, const device::watch_table& names) {
+    const auto address = [&](const char* name) {
+      const auto found = m.text->globals.find(name);
+      if (found == m.text->globals.end())
+        raise(user_error({.id = "watch-variable-missing", .what = cat("the image says that it is watched, and its PTX has no variable \"", name, "\""),
+                          .because = "table and code are made together", .fix = {"compile the kernel again"}}));
+      return m.text->variables[static_cast<std::size_t>(found->second)].address;
+    };
+    m.watch = names;
+    m.watch_state = address(watch_state_name);
+    m.records = memory_->allocate(sizeof(watch_records), watch_records_name);
+    m.owned.push_back(m.records);
+    std::memset(memory_->at(m.records, sizeof(watch_records)), 0, sizeof(watch_records));
+    std::memcpy(memory_->at(address(watch_records_name), 8), &m.records, 8);
+  }
+
+  void look_at_records(const loaded& m, const std::string& entry) {
+    if (!m.watch.on()) return;
+    watch_records found;
+    std::byte* const at = memory_->at(m.records, sizeof found);
+    std::memcpy(static_cast<void*>(&found), at, sizeof found);
+    if (!gave_up(found)) return;
+    std::memset(at, 0, sizeof found);
+    std::memset(memory_->at(m.watch_state, 8), 0, 8);
+    device::raise_gave_up(entry, m.watch, found, 1);
   }
 
   void check_launch(const program& p, launch_shape& s) const {

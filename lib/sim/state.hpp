@@ -82,6 +82,7 @@ struct context {
   std::uint32_t key = 0;          // barrier number, or the shared address of an mbarrier
   cta* key_cta = nullptr;
   std::uint64_t phase = 0;        // mbarrier: the phase waited for
+  bool overslept = false;         // a try_wait that has slept long enough: it answers
   std::vector<call_frame> calls;
 };
 
@@ -211,6 +212,8 @@ class engine {
   context& new_context(warp& w);
   step diverge(warp& w, context& c, const instruction& i, lanes taken);
   [[noreturn]] void report_deadlock();
+  /// When nobody can go on and the program looks at the time: every try_wait that sleeps answers, some time later. False: that was tried long enough.
+  bool let_time_pass();
 
   // ---- faults
   fault_report report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const;
@@ -312,6 +315,8 @@ class engine {
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;
+  bool looks_at_time = false;             // the program reads %globaltimer
+  std::uint64_t lapse = 0, lapse_at = 0;  // the last pause, in ns, and how many events there had been
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
   std::vector<std::string> printed;
   mma_scratch scratch;

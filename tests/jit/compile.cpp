@@ -136,6 +136,15 @@ TEST_CASE("the second compile is a hit, and a captured constant or an option is 
   auto other = copy();
   other->target = "sm_100a";
   CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*other, {.assemble = false}));  // C67
+  const auto watched = [](jit::watch_options how) {
+    jit::compile_options options{.assemble = false};
+    options.watch = how;
+    return jit::stored_key(*copy(), options);
+  };
+  CHECK(watched({}) == jit::stored_key(*copy(), {.assemble = false}));
+  CHECK(watched({.seconds = 1}) != watched({}));
+  CHECK(watched({.seconds = 2}) != watched({.seconds = 1}));
+  CHECK(watched({.seconds = 1, .bounds = true}) != watched({.seconds = 1}));
 }
 
 TEST_CASE("what the cache gives back is what was compiled") {

@@ -1,4 +1,5 @@
 #include "fake_driver.hpp"
+#include "tlx/support/watch_record.hpp"
 
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@ std::mutex guard;
 std::map<std::string, int> counts, failures;
 int retained = 0;
 int primary_storage = 0;
+std::uint64_t watch_words[2];  // the variables of a watched module: state, address of the records
 thread_local std::vector<cu::context> stack;
 void (*look)(const cu::launch_config*, void**) = nullptr;
 
@@ -71,6 +73,22 @@ FAKE cuMemFree_v2(unsigned long long where) { IN_CONTEXT(cuMemFree_v2); std::fre
 FAKE cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t n) { IN_CONTEXT(cuMemcpyHtoD_v2); std::memcpy(reinterpret_cast<void*>(to), from, n); return 0; }
 FAKE cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t n) { IN_CONTEXT(cuMemcpyDtoH_v2); std::memcpy(to, reinterpret_cast<void*>(from), n); return 0; }
 FAKE cuMemsetD8_v2(unsigned long long to, unsigned char v, size_t n) { IN_CONTEXT(cuMemsetD8_v2); std::memset(reinterpret_cast<void*>(to), v, n); return 0; }
+FAKE cuMemHostAlloc(void** out, size_t bytes, unsigned) {
+  IN_CONTEXT(cuMemHostAlloc);
+  *out = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return 0;
+}
+FAKE cuMemFreeHost(void* where) { IN_CONTEXT(cuMemFreeHost); std::free(where); return 0; }
+FAKE cuMemHostGetDevicePointer_v2(unsigned long long* out, void* where, unsigned) { *out = reinterpret_cast<unsigned long long>(where); return in_context("cuMemHostGetDevicePointer_v2"); }
+FAKE cuModuleGetGlobal_v2(unsigned long long* out, size_t* bytes, cu::module, const char* name) {
+  IN_CONTEXT(cuModuleGetGlobal_v2);
+  const bool state = std::strcmp(name, tlx::watch_state_name) == 0;
+  *out = reinterpret_cast<unsigned long long>(state ? &watch_words[0] : &watch_words[1]);
+  *bytes = 8;
+  return 0;
+}
+FAKE cuEventQuery(cu::event) { return in_context("cuEventQuery"); }
+FAKE cuStreamIsCapturing(cu::stream, int* status) { *status = 0; return in_context("cuStreamIsCapturing"); }
 FAKE cuPointerGetAttribute(void* out, int, unsigned long long where) { IN_CONTEXT(cuPointerGetAttribute); std::memcpy(out, &where, 8); return 0; }
 FAKE cuModuleLoadDataEx(cu::module* out, const void*, unsigned count, int* options, void** values) {
   for (unsigned i = 0; i < count; ++i) {
@@ -136,5 +154,6 @@ extern "C" __attribute__((visibility("default"))) fake_control fake_driver_contr
           [] { return static_cast<int>(stack.size()); },
           primary,
           [] { return retained; },
-          [](void (*f)(const cu::launch_config*, void**)) { look = f; }};
+          [](void (*f)(const cu::launch_config*, void**)) { look = f; },
+          [] { return watch_words; }};
 }

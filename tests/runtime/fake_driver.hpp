@@ -10,4 +10,5 @@ struct fake_control {
   tlx::runtime::cu::context (*primary)();
   int (*retained)();
   void (*on_launch)(void (*look)(const tlx::runtime::cu::launch_config*, void** arguments));
+  std::uint64_t* (*watch_words)();                   // a watched module's two variables: state, address of the records
 };

@@ -51,6 +51,13 @@ TEST_CASE("a wait that nobody ends is a deadlock that names the barrier") {
   CHECK(fault("bar.sync 1, 64;") == "barrier-misuse");  // the CTA has 32 threads
 }
 
+TEST_CASE("time passes for a program that looks at it: a wait may give up after seconds, and one that does not is still a deadlock") {
+  const std::string start = ".shared .align 8 .b64 b; setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [b], 2; bar.sync 0; mov.u64 %rd3, %globaltimer;";
+  const std::string wait = "W: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0; @%p2 bra D;";
+  CHECK(fault(start + wait + "mov.u64 %rd4, %globaltimer; sub.u64 %rd4, %rd4, %rd3; setp.lt.u64 %p2, %rd4, 5000000000; @%p2 bra W; D:") == "");
+  CHECK(fault(start + wait + "bra W; D: mov.u64 %rd4, %globaltimer;") == "deadlock");
+}
+
 TEST_CASE("a barrier phase passes when its arrivals and bytes are there") {
   const std::string body = R"(.shared .align 16 .b8 x[16]; .shared .align 8 .b64 b; setp.eq.u32 %p1, %r0, 0; mov.u32 %r1, x; mov.u32 %r2, b;
     @%p1 mbarrier.init.shared.b64 [b], 1; bar.sync 0;

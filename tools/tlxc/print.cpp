@@ -18,6 +18,7 @@ void show(const std::string& text) { std::fputs(text.c_str(), stdout); }
 void check_stage(const std::string& stage, const std::string& target) {
   std::vector<std::string> known{"trace"};
   for (const auto& step : tlx::pass::pipeline_for(target)) known.push_back(step.name);
+  if (tlx::jit::watch_from_environment().on()) known.push_back("watch");
   for (const char* late : {"protocol", "llvm", "ptx", "sass"}) known.push_back(late);
   for (const std::string& k : known)
     if (k == stage) return;
@@ -59,7 +60,7 @@ verb print_verb() {
           "Stages: trace, the passes in their order, protocol, llvm, ptx, sass (needs ptxas and nvdisasm or cuobjdump). A file holds IR as `tlxc print` writes it.\n"
           "In a program of your own, TLX_PRINT=after:PASS|protocol|llvm|ptx|sass prints the same to standard error.",
           {{"--target", "T", "sm_90a (default), sm_100a, sm_103a, sm_100f; a file has its own"},
-           {"--after", "STAGE", "which stage (trace)"},
+           {"--after", "STAGE", "which stage (trace); \"watch\" where TLX_WATCH is set"},
            {"--from", "LIB.so", "kernels of this shared library instead of tlxc's own; may be repeated"},
            {"--no-locations", nullptr, "without source lines"}},
           run};

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "tlx/device/watch.hpp"
+
 namespace tlx::device {
 
 /// An address in the machine's global memory, as a kernel sees it.
@@ -58,6 +60,7 @@ struct launch {
 struct image {
   std::string ptx;
   std::string cubin;
+  watch_table watch = {};  // of a kernel that was compiled to be watched, else empty
 };
 
 struct properties {

@@ -78,7 +78,7 @@ std::int64_t evaluate(const formula& f, const kernel& k, const std::vector<value
 /// ignored; an empty view may have a null address and its map keeps the extent 0. To bind again and again: binder.hpp. A grid with a zero extent is allowed here (`grid.x == 0`): callers skip the launch.
 launch bind(const kernel& k, const std::vector<value>& arguments, const properties& on, std::uint64_t stream = 0);
 
-/// The kernel without its code as a JSON manifest (one object), and back. Raises user_error [manifest-malformed] with the offset.
+/// The kernel without its code (but with `code.watch`, the names of a watched kernel) as a JSON manifest (one object), and back. Raises user_error [manifest-malformed] with the offset.
 std::string to_manifest(const kernel& k);
 kernel from_manifest(const std::string& json);
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "tlx/dsl/debug.hpp"
 #include "tlx/dsl/detail/arguments.hpp"
 #include "tlx/dsl/mma.hpp"
 #include "tlx/dsl/tiles.hpp"

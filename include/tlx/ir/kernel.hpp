@@ -28,6 +28,7 @@ struct place {
   int stages = 1;
   location where;
   bool is_barrier() const { return part != "slots" && part != "columns"; }
+  bool operator==(const place&) const = default;
 };
 
 struct kernel {

@@ -30,6 +30,11 @@ bool reaches(device::machine& m, device::address where);
 /// Tensor maps encoded so far: stays put while launches repeat with the same recipes.
 std::uint64_t maps_encoded(device::machine& gpu);
 
+/// From now on every wait for this GPU (also those of streams, events, and before copies) raises device_error [wait-limit] after so many seconds and
+/// names the kernels that have not finished. Nothing is stopped: a later wait may find them done. Costs one event a launch. 0: no limit. A machine
+/// starts with TLX_WAIT_SECONDS, or without a limit. Holds for this machine, its streams and events. Raises user_error [wait-limit-invalid].
+void set_wait_limit(device::machine& gpu, double seconds);
+
 struct gpu_context;  // the retained primary context
 
 /// An instantiated graph. Made by stream::end_capture.
