@@ -148,7 +148,6 @@ void engine::run_all() {
   const std::uint32_t processors = how.processor_count > 0 ? static_cast<std::uint32_t>(how.processor_count) : sm >= 100 ? 148U : 132U;
   const std::uint32_t per_processor = std::clamp<std::uint32_t>(233472U / std::max(1U, shared_bytes), 1U, 16U);
   const std::size_t capacity = std::max<std::size_t>(1, std::size_t{processors} * per_processor / size);
-  const unsigned mode = static_cast<unsigned>(how.seed % 4);
   auto last_progress = clock_type::now();
   std::uint64_t last_seen = 0, since_check = 0;
   for (;;) {
@@ -167,14 +166,10 @@ void engine::run_all() {
       }
       report_deadlock();
     }
-    if (!in_flight.empty()) {
-      if (mode == 2) { land_some(); continue; }
-      const unsigned rarity = mode == 0 ? 4 : mode == 1 ? 256 : 16;
-      if (chance(rarity) == 0) { land_some(); continue; }
-    }
-    const std::size_t pick = queue.size() == 1 ? 0 : random() % queue.size();
+    if (lands_now()) { land_some(); continue; }
+    const std::size_t pick = pick_warp();
     warp& w = *queue[pick];
-    run_warp(w, 1 + chance(8U << chance(6)));
+    run_warp(w, pick_budget());
     bool any = false;
     for (const context& c : w.contexts) any = any || c.at == context::state::runnable;
     if (!any || w.done) {
@@ -384,7 +379,7 @@ void engine::land_at(std::size_t index) {
   note_event();
 }
 
-void engine::land_some() { land_at(in_flight.size() == 1 ? 0 : random() % in_flight.size()); }
+void engine::land_some() { land_at(pick_landing()); }
 
 void engine::force(std::uint64_t id, int stage) {
   for (;;) {

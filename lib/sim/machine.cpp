@@ -113,6 +113,7 @@ class simulated_machine final : public machine {
       last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       last_.lints = e.lints;
       last_.printed = e.printed;
+      last_.barrier_lines = e.barrier_lines;
     };
     try {
       e.run();

@@ -152,6 +152,11 @@ std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space wh
     case space::global: case space::constant: {
       std::byte* p = memory.at(address, bytes);
       if (!p) fault("out_of_bounds", cat(bytes, " bytes of global memory at ", memory.describe(address)), &w, &i, who);
+      if (where == space::global) {
+        if (strong) publish(w, address, i, how_ != access::write, false);
+        race_global(w, address, bytes, how_ != access::read, &i, lane);
+        if (strong && how_ != access::read) publish(w, address, i, how_ == access::atomic, true);
+      }
       return p;
     }
     case space::shared: case space::shared_cluster: {
@@ -194,13 +199,24 @@ void engine::resolve(warp& w, const instruction& i, lanes active, space where, s
   if ((where == space::global || where == space::generic || where == space::constant) && wide) {
     const std::uint64_t align = std::min<std::size_t>(std::bit_floor(bytes), 32) - 1;
     const std::uint64_t* address = w.slot<std::uint64_t>(slot);
+    const bool tracked = how.detect_races && where != space::constant;
+    // Lanes side by side are one access to the race detector.
+    std::uint64_t begin = 0, end = 0;
+    int lane = -1;
+    const auto note = [&] { if (end) race_global(w, begin, end - begin, how_ != access::read, &i, lane); };
     for (lanes m = active; m; m &= m - 1) {
       const int l = std::countr_zero(m);
       const std::uint64_t a = address[l] + o;
-      std::byte* const p = (a & align) ? nullptr : memory.at(a, bytes);
-      if (strong && p) strong_global(w, a);
+      std::byte* const p = (a & align) || strong ? nullptr : memory.at(a, bytes);
       out[l] = p ? p : resolve_one(w, i, l, where, a, bytes, how_);
+      if (!p || !tracked) continue;
+      if (a == end) { end += bytes; lane = lane_several; continue; }
+      note();
+      begin = a;
+      end = a + bytes;
+      lane = l;
     }
+    note();
     return;
   }
   for (lanes m = active; m; m &= m - 1) {

@@ -1,7 +1,7 @@
 // Happens-before inside a cluster, for shared memory. Every warp has a vector clock; barriers, mbarriers, strong accesses and fences carry it on.
 // A second clock holds what a proxy fence has made visible to asynchronous operations: a generic write that is ordered but not in it lacks a fence.
-// Lanes of one warp count as one agent, and an asynchronous write is known by the mbarrier it completes on (modulo sixteen), so some races are missed;
-// none is reported that is not there. Global memory is not tracked.
+// Lanes of one warp share a clock; what orders them among each other is counted in warp::round. An asynchronous write is known by the mbarrier it
+// completes on. Some races are missed; none is reported that is not there. Global memory: global_races.cpp.
 #include <algorithm>
 
 #include "sim/ops.hpp"
@@ -21,25 +21,37 @@ void join_clock(vector_clock& a, const vector_clock& b) {
 void clocks::join(const clocks& other) {
   join_clock(seen, other.seen);
   join_clock(proxied, other.proxied);
+  for (const auto& [k, v] : other.elsewhere) join_clock(elsewhere[k], v);
 }
 
 void engine::start_clocks(cluster& k) {
+  k.number = k.ctas[0]->generation;
   if (!how.detect_races) return;
   grain = code.smallest_shared_access >= 4 ? 2 : code.smallest_shared_access == 2 ? 1 : 0;
   for (const auto& c : k.ctas) k.warp_count += static_cast<std::uint32_t>(c->warps.size());
-  const std::size_t agents = k.warp_count + async_agents * k.ctas.size();
+  k.agents = k.warp_count;
   std::uint32_t next = 0;
   for (const auto& c : k.ctas) {
     const std::size_t grains = (shared_bytes >> grain) + 1;
     c->writes.assign(grains, {});
     c->reads.assign(grains * k.warp_count, 0);
+    c->last_reads.assign(grains, {});
     for (const auto& w : c->warps) {
       w->agent = next++;
-      w->now.seen.assign(agents, 0);
-      w->now.proxied.assign(agents, 0);
+      w->now.seen.assign(k.warp_count, 0);
+      w->now.proxied.assign(k.warp_count, 0);
       w->now.seen[w->agent] = 1;
     }
   }
+}
+
+std::string engine::place_of_line(int line) const {
+  for (const instruction& i : code.code)
+    if (i.line == line && i.from.line) {
+      const auto file = code.text->files.find(i.from.file);
+      return cat("ptx line ", line, file == code.text->files.end() ? std::string() : cat(", ", file->second, ":", i.from.line));
+    }
+  return cat("ptx line ", line);
 }
 
 std::string engine::agent_name(const cta& c, std::uint32_t agent) const {
@@ -49,29 +61,57 @@ std::string engine::agent_name(const cta& c, std::uint32_t agent) const {
   return "another warp";
 }
 
+namespace {
+
+// The lane of an access, as recorded: rows of a matrix are moved by the warp as a whole.
+std::uint8_t lane_of(const instruction* i, int lane) {
+  if (lane < 0) return lane_unknown;
+  if (i && (i->run == op_ldmatrix || i->run == op_stmatrix)) return lane_collective;
+  return static_cast<std::uint8_t>(lane);
+}
+// Whether two accesses of one warp in one round may be of different lanes. Unknown: no.
+bool other_lane(std::uint8_t a, std::uint8_t b) {
+  if (a == lane_unknown || b == lane_unknown) return false;
+  return a != b || a >= lane_collective;
+}
+
+}  // namespace
+
 void engine::race_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong) {
   if (w.now.empty()) return;
-  if (strong) {
-    clocks& place = c.strong_places[offset];
-    if (!place.empty()) w.now.join(place);
-  }
   const std::uint32_t n = c.home->warp_count, first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain), mine = w.now.seen[w.agent];
+  const std::uint8_t l = lane_of(i, lane);
+  const int line = i ? i->line : 0;
+  if (lane >= 0) w.touched |= 1U << lane;
   for (std::uint32_t g = first; g <= last; ++g) {
     const last_write& x = c.writes[g];
-    if (x.clock > w.now.seen[x.agent] && !(strong && x.strong)) [[unlikely]]
-      fault("race", cat("shared memory byte ", g << grain, " is read by ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), " (ptx line ", x.line, ") is not ordered before the read"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.clock > seen_of(w.now.seen, x.agent) && !(strong && x.strong)) [[unlikely]]
+      fault("race", cat("shared memory byte ", g << grain, " is read by ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), x.line ? cat(" (", place_of_line(x.line), ")") : std::string(), " is not ordered before the read"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.agent == w.agent && x.round == w.round && !x.async && x.line != line && other_lane(x.lane, l) && !(strong && x.strong)) [[unlikely]]
+      fault("race", cat("shared memory byte ", g << grain, " is read by lane ", lane, " of warp ", w.index, " but its write by ", x.lane < 32 ? cat("lane ", static_cast<int>(x.lane)) : std::string("other lanes"), " of the same warp (", place_of_line(x.line), ") is not ordered before the read (bar.warp.sync)"), &w, i, lane < 0 ? 0 : 1U << lane);
     c.reads[g * n + w.agent] = mine;
+    if (strong) continue;
+    last_read& r = c.last_reads[g];
+    if (r.agent == w.agent && r.round == w.round && r.lane != l) r.lane = r.lane == lane_unknown || l == lane_unknown ? lane_unknown : lane_several;
+    else r.lane = l;
+    r.agent = static_cast<std::uint16_t>(w.agent);
+    r.round = w.round;
+    r.line = line;
   }
 }
 
 void engine::race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong) {
   if (w.now.empty()) return;
   const std::uint32_t n = c.home->warp_count, first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain), mine = w.now.seen[w.agent];
+  const std::uint8_t l = lane_of(i, lane);
+  const int line = i ? i->line : 0;
+  if (lane >= 0) w.touched |= 1U << lane;
   const std::uint32_t* const seen = w.now.seen.data();
   for (std::uint32_t g = first; g <= last; ++g) {
     last_write& x = c.writes[g];
-    if (x.clock > seen[x.agent] && !(strong && x.strong)) [[unlikely]]
-      fault("race", cat("shared memory byte ", g << grain, " is written by ", agent_name(c, w.agent), " but an earlier write by ", agent_name(c, x.agent), " (ptx line ", x.line, ") is not ordered before it"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.clock > seen_of(w.now.seen, x.agent) && !(strong && x.strong)) [[unlikely]]
+      fault("race", cat("shared memory byte ", g << grain, " is written by ", agent_name(c, w.agent), " but an earlier write by ", agent_name(c, x.agent), x.line ? cat(" (", place_of_line(x.line), ")") : std::string(), " is not ordered before it"), &w, i, lane < 0 ? 0 : 1U << lane);
+    const last_read& read = c.last_reads[g];
     if (!strong) {
       const std::uint32_t* const r = c.reads.data() + g * n;
       bool unordered = false;
@@ -79,29 +119,26 @@ void engine::race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
       if (unordered) [[unlikely]]
         for (std::uint32_t k = 0; k < n; ++k)
           if (r[k] > seen[k] && k != w.agent)
-            fault("race", cat("shared memory byte ", g << grain, " is written by ", agent_name(c, w.agent), " but a read by ", agent_name(c, k), " is not ordered before the write"), &w, i, lane < 0 ? 0 : 1U << lane);
+            fault("race", cat("shared memory byte ", g << grain, " is written by ", agent_name(c, w.agent), " but a read by ", agent_name(c, k), read.agent == k && read.line ? cat(" (", place_of_line(read.line), ")") : std::string(), " is not ordered before the write"), &w, i, lane < 0 ? 0 : 1U << lane);
+      if (x.agent == w.agent && x.round == w.round && !x.async && x.line != line && other_lane(x.lane, l)) [[unlikely]]
+        fault("race", cat("shared memory byte ", g << grain, " is written by lane ", lane, " of warp ", w.index, " but a write by ", x.lane < 32 ? cat("lane ", static_cast<int>(x.lane)) : std::string("other lanes"), " of the same warp (", place_of_line(x.line), ") is not ordered before it (bar.warp.sync)"), &w, i, lane < 0 ? 0 : 1U << lane);
+      if (read.agent == w.agent && read.round == w.round && read.line != line && other_lane(read.lane, l)) [[unlikely]]
+        fault("race", cat("shared memory byte ", g << grain, " is written by lane ", lane, " of warp ", w.index, " but a read by ", read.lane < 32 ? cat("lane ", static_cast<int>(read.lane)) : std::string("other lanes"), " of the same warp (", place_of_line(read.line), ") is not ordered before it (bar.warp.sync)"), &w, i, lane < 0 ? 0 : 1U << lane);
     }
     x.clock = mine;
+    x.round = w.round;
     x.agent = static_cast<std::uint16_t>(w.agent);
+    x.lane = l;
     x.async = false;
     x.strong = strong;
-    x.line = i ? i->line : 0;
+    x.line = line;
   }
-  if (strong) { c.strong_places[offset].join(w.now); tick(w); }
-}
-
-void engine::strong_global(warp& w, std::uint64_t address) {
-  // A strong access to a global word may be half of a release-acquire pair: take it as both.
-  if (w.now.empty() || resident.empty()) return;
-  clocks& place = strong_global_places[address * 64 + w.home->home->ctas[0]->generation % 64];
-  if (!place.empty() && place.seen.size() == w.now.seen.size()) w.now.join(place);
-  place.join(w.now);
-  tick(w);
 }
 
 // ---- barriers
 void engine::arrive_named(warp& w, cta& c, std::uint32_t number, bool) {
   if (w.now.empty()) return;
+  if (!w.loaded.seen.empty() || !w.loaded.elsewhere.empty()) { w.now.join(w.loaded); w.loaded = {}; }
   c.named_sync[number].arriving.join(w.now);
   c.named_sync[number].init_agent |= 1;  // somebody arrived in this round
   tick(w);
@@ -113,13 +150,15 @@ void engine::synchronise_named(cta& c, std::uint32_t number) {
   // The contexts blocked here, and the one that completes the round, take it all in.
   for (const auto& w : c.warps)
     for (const context& x : w->contexts)
-      if (x.at == context::state::blocked && x.why == block_reason::cta_barrier && x.key == number) { w->now.join(b.arriving); break; }
+      if (x.at == context::state::blocked && x.why == block_reason::cta_barrier && x.key == number) { w->now.join(b.arriving); synchronise_warp(*w); break; }
   b.done = b.arriving;
   b.arriving = {};
 }
 
 void engine::acquire_named(warp& w, cta& c, std::uint32_t number) {
-  if (!w.now.empty() && !c.named_sync[number].done.empty()) w.now.join(c.named_sync[number].done);
+  if (w.now.empty()) return;
+  if (!c.named_sync[number].done.empty()) w.now.join(c.named_sync[number].done);
+  synchronise_warp(w);
 }
 
 void engine::arrive_cluster(warp& w, cluster& k, bool release) {
@@ -132,12 +171,16 @@ void engine::synchronise_cluster(cluster& k) {
   k.sync.done.join(k.sync.arriving);
   k.sync.arriving = {};
 }
-void engine::acquire_cluster(warp& w, cluster& k) { if (!w.now.empty()) w.now.join(k.sync.done); }
+void engine::acquire_cluster(warp& w, cluster& k) {
+  if (w.now.empty()) return;
+  w.now.join(k.sync.done);
+  synchronise_warp(w);
+}
 
 void engine::init_barrier(warp& w, cta& c, std::uint32_t offset) {
   if (w.now.empty()) return;
   barrier_clocks& b = c.barrier_sync[offset];
-  b = {};
+  b = {.arriving = {}, .done = {}, .async_agent = b.async_agent, .async_clock = b.async_clock};
   b.init_agent = w.agent;
   b.init_clock = w.now.seen[w.agent];
 }
@@ -146,12 +189,19 @@ void engine::use_barrier(warp& w, cta& c, std::uint32_t offset, const instructio
   if (w.now.empty()) return;
   const barrier_clocks& b = c.barrier_sync[offset];
   if (b.init_clock > w.now.seen[b.init_agent])
-    fault("race", cat("the mbarrier at shared offset ", offset, " of CTA rank ", c.rank, " is used by ", agent_name(c, w.agent), " but its initialisation by ", agent_name(c, b.init_agent), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
+    fault("race", cat("the ", barrier_text(offset), " of CTA rank ", c.rank, " is used by ", agent_name(c, w.agent), " but its initialisation by ", agent_name(c, b.init_agent), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
 }
 
-void engine::arrive_mbarrier(warp& w, cta& c, std::uint32_t offset) {
+void engine::arrive_mbarrier(warp& w, cta& c, std::uint32_t offset, lanes who) {
   if (w.now.empty()) return;
-  c.barrier_sync[offset].arriving.join(w.now);
+  clocks& to = c.barrier_sync[offset].arriving;
+  // One lane that signals for others which nothing has ordered before it: only what was before their last common moment is published.
+  if (w.touched && (w.touched & who) == 0) {
+    clocks published = w.now;
+    published.seen[w.agent] = w.round_clock;
+    published.proxied[w.agent] = std::min(published.proxied[w.agent], w.round_clock);
+    to.join(published);
+  } else to.join(w.now);
   tick(w);
 }
 void engine::complete_phase(cta& c, std::uint32_t offset) {
@@ -164,8 +214,15 @@ void engine::acquire_mbarrier(warp& w, cta& c, std::uint32_t offset) {
   if (w.now.empty()) return;
   const barrier_clocks& b = c.barrier_sync[offset];
   if (!b.done.empty()) w.now.join(b.done);
+  synchronise_warp(w);
 }
-void engine::synchronise_warp(warp&) {}
+void engine::synchronise_warp(warp& w) {
+  if (w.now.empty()) return;
+  ++w.round;
+  w.touched = 0;
+  w.round_clock = w.now.seen[w.agent];
+  tick(w);
+}
 
 // ---- asynchronous operations
 void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane) {
@@ -174,10 +231,12 @@ void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
   for (std::uint32_t g = first; g <= last; ++g) {
     const last_write& x = c.writes[g];
     if (!x.clock) continue;
-    if (x.clock > w.now.seen[x.agent])
-      fault("race", cat("shared memory byte ", g << grain, " is read by an asynchronous operation of ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), " (ptx line ", x.line, ") is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
-    if (!x.async && x.clock > w.now.proxied[x.agent])
-      fault("missing_proxy_fence", cat("shared memory byte ", g << grain, " was written by ", agent_name(c, x.agent), " through the generic proxy (ptx line ", x.line, ") and is read by an asynchronous operation with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.agent == w.agent && x.round == w.round && !x.async && lane >= 0 && other_lane(x.lane, static_cast<std::uint8_t>(lane)))
+      fault("race", cat("shared memory byte ", g << grain, " is read by an asynchronous operation of lane ", lane, " of warp ", w.index, " but its write by other lanes of the warp (", place_of_line(x.line), ") is not ordered before (bar.warp.sync)"), &w, i, 1U << lane);
+    if (x.clock > seen_of(w.now.seen, x.agent))
+      fault("race", cat("shared memory byte ", g << grain, " is read by an asynchronous operation of ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), x.line ? cat(" (", place_of_line(x.line), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (!x.async && x.clock > seen_of(w.now.proxied, x.agent))
+      fault("missing_proxy_fence", cat("shared memory byte ", g << grain, " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_line(x.line), ") and is read by an asynchronous operation with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
   }
 }
 
@@ -186,11 +245,14 @@ void engine::async_write(warp& w, cta& c, std::uint32_t offset, std::size_t byte
   const std::uint32_t n = c.home->warp_count, first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain);
   for (std::uint32_t g = first; g <= last; ++g) {
     const last_write& x = c.writes[g];
-    if (x.clock > w.now.seen[x.agent])
-      fault("race", cat("shared memory byte ", g << grain, " is overwritten by an asynchronous copy of ", agent_name(c, w.agent), " but a write by ", agent_name(c, x.agent), " (ptx line ", x.line, ") is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
-    if (x.clock && !x.async && x.clock > w.now.proxied[x.agent])
-      fault("missing_proxy_fence", cat("shared memory byte ", g << grain, " was written by ", agent_name(c, x.agent), " through the generic proxy (ptx line ", x.line, ") and is overwritten by an asynchronous copy with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.clock > seen_of(w.now.seen, x.agent))
+      fault("race", cat("shared memory byte ", g << grain, " is overwritten by an asynchronous copy of ", agent_name(c, w.agent), " but a write by ", agent_name(c, x.agent), x.line ? cat(" (", place_of_line(x.line), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
+    if (x.clock && !x.async && x.clock > seen_of(w.now.proxied, x.agent))
+      fault("missing_proxy_fence", cat("shared memory byte ", g << grain, " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_line(x.line), ") and is overwritten by an asynchronous copy with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
     const std::uint32_t* const r = c.reads.data() + g * n;
+    const last_read& read = c.last_reads[g];
+    if (lane >= 0 && read.agent == w.agent && read.round == w.round && other_lane(read.lane, static_cast<std::uint8_t>(lane)))
+      fault("race", cat("shared memory byte ", g << grain, " is overwritten by an asynchronous copy of lane ", lane, " of warp ", w.index, " but a read by other lanes of the warp (", place_of_line(read.line), ") is not ordered before (bar.warp.sync)"), &w, i, 1U << lane);
     for (std::uint32_t k = 0; k < n; ++k) {
       if (r[k] > w.now.seen[k] && k != w.agent)
         fault("race", cat("shared memory byte ", g << grain, " is overwritten by an asynchronous copy of ", agent_name(c, w.agent), " but a read by ", agent_name(c, k), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
@@ -204,14 +266,15 @@ void engine::async_write(warp& w, cta& c, std::uint32_t offset, std::size_t byte
 
 void engine::generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane) { race_write(w, c, offset, bytes, i, lane, false); }
 
-void engine::async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier) {
+void engine::async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier, const instruction* i) {
   if (c.writes.empty()) return;
-  const std::uint32_t slot = (barrier >> 3) % async_agents;
-  const std::uint32_t agent = c.home->warp_count + barrier_home.rank * async_agents + slot, stamp = ++barrier_home.async_clock[slot];
+  barrier_clocks& sync = barrier_home.barrier_sync[barrier];
+  if (!sync.async_agent) sync.async_agent = new_agent(*c.home);
+  const std::uint32_t agent = sync.async_agent, stamp = ++sync.async_clock;
   const std::uint32_t first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain);
-  for (std::uint32_t g = first; g <= last; ++g) c.writes[g] = {stamp, static_cast<std::uint16_t>(agent), true, false, 0};
-  clocks& a = barrier_home.barrier_sync[barrier].arriving;
-  if (a.seen.size() <= agent) a.seen.resize(c.home->warp_count + async_agents * c.home->ctas.size());
+  for (std::uint32_t g = first; g <= last; ++g) c.writes[g] = {stamp, 0, i ? i->line : 0, static_cast<std::uint16_t>(agent), lane_unknown, true, false};
+  clocks& a = sync.arriving;
+  if (a.seen.size() <= agent) a.seen.resize(agent + 1);
   a.seen[agent] = std::max(a.seen[agent], stamp);
 }
 
@@ -219,8 +282,6 @@ void engine::no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes) {
   if (c.writes.empty()) return;
   for (std::size_t g = offset >> grain; g <= (offset + bytes - 1) >> grain; ++g) c.writes[g].async = true;
 }
-
-void engine::observe_operation(warp&, std::uint64_t) {}
 
 namespace {
 constexpr std::uint32_t not_waited = 0xFFFFFFFFU;
@@ -299,6 +360,11 @@ step op_fence(engine& e, warp& w, context&, const instruction& i, lanes) {
   if (w.now.empty()) return step::next;
   const bool proxy = (i.sub == 2 && i.where != space::global) || i.sub == 3;
   if (proxy) join_clock(w.now.proxied, w.now.seen);
+  if (i.sub == 0 && (!w.loaded.seen.empty() || !w.loaded.elsewhere.empty())) {
+    w.now.join(w.loaded);
+    w.loaded = {};
+    e.synchronise_warp(w);
+  }
   w.fenced = w.now;
   e.tick(w);
   return step::next;

@@ -55,17 +55,29 @@ enum shadow : std::uint8_t { shadow_unwritten = 0, shadow_written = 1, shadow_in
 struct cta;
 struct cluster;
 
-// ---- happens-before: one entry for each warp of the cluster, then sixteen for each CTA's asynchronous writers
+// ---- happens-before: one entry for each warp of the cluster, then one for each mbarrier that asynchronous writes complete on and for each warp's bulk stores
 using vector_clock = std::vector<std::uint32_t>;
-/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy.
+inline std::uint32_t seen_of(const vector_clock& v, std::uint32_t agent) { return agent < v.size() ? v[agent] : 0; }
+/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy; `elsewhere` what strong accesses of
+/// global memory told about other clusters, by cluster number.
 struct clocks {
   vector_clock seen, proxied;
+  std::map<std::uint32_t, vector_clock> elsewhere;
   void join(const clocks& other);
   bool empty() const { return seen.empty(); }
 };
-struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };  // async: needs no proxy fence
-struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0; };
-inline constexpr std::uint32_t async_agents = 16;
+inline constexpr std::uint8_t lane_collective = 32, lane_several = 33, lane_unknown = 34;  // the warp as one; more than one lane; an operation without a lane
+/// async: needs no proxy fence. round: of the warp's lanes (warp::round).
+struct last_write { std::uint32_t clock = 0, round = 0; int line = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; bool async : 1 = false, strong : 1 = false; };
+struct last_read { std::uint32_t round = 0; int line = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; };
+struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0, async_agent = 0, async_clock = 0; };
+
+// ---- happens-before in global memory (global_races.cpp): what touched 16 bytes last
+struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int line = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false; };
+struct global_cell { global_access first; std::unique_ptr<std::vector<global_access>> more; };
+struct global_page { std::array<global_cell, 256> cells; };
+/// What strong accesses of one word of global memory have published: to everybody, and to single CTAs (by generation).
+struct strong_place { std::map<std::uint32_t, vector_clock> wide; std::map<std::uint32_t, std::map<std::uint32_t, vector_clock>> narrow; };
 
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
@@ -107,7 +119,11 @@ struct warp {
   std::size_t current = 0;
   bool queued = false, done = false;
   std::uint32_t agent = 0;                      // index in the vector clocks
-  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive publishes
+  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive and a relaxed store publish
+  clocks loaded;                                // what relaxed loads read of others; a fence takes it in
+  std::uint32_t round = 1, round_clock = 0;     // counts the moments at which its lanes were ordered; the clock at the last
+  lanes touched = 0;                            // lanes that accessed shared memory since
+  std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
   std::size_t wgmma_open = 0;                   // issued, not committed
@@ -146,7 +162,7 @@ struct cta {
   // Race detection, by grain of shared memory.
   std::vector<last_write> writes;
   std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
-  std::array<std::uint32_t, async_agents> async_clock{};
+  std::vector<last_read> last_reads;       // by grain: the latest one
   std::map<std::uint32_t, barrier_clocks> barrier_sync;
   std::array<barrier_clocks, 16> named_sync;
   std::unordered_map<std::uint32_t, clocks> strong_places;
@@ -170,7 +186,9 @@ struct cluster {
   std::uint64_t barrier_round = 0;
   std::uint32_t barrier_arrived = 0;
   barrier_clocks sync;
+  std::uint32_t number = 0;
   std::uint32_t warp_count = 0;            // of all its CTAs
+  std::uint32_t agents = 0;                // entries of its vector clocks
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -197,6 +215,10 @@ class engine {
   void run();
 
   // ---- scheduling
+  bool lands_now();                        // schedule.cpp: what the seed's policy says
+  std::size_t pick_landing();
+  std::size_t pick_warp();
+  unsigned pick_budget();
   void launch_next_cluster();
   void retire_clusters();
   void check_barriers(cta& c);             // after an exit: barriers that wait only for threads that are gone
@@ -222,6 +244,10 @@ class engine {
   [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
   void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
   std::string where(const warp& w, lanes who) const;
+  /// "ring \"a\", full barrier of slot 2", when the PTX says so; else empty.
+  std::string barrier_name(std::uint32_t offset) const;
+  std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (ring ...)"
+  std::string role_name(const warp& w) const;            // "role \"load\"", or empty
 
   // ---- memory
   enum class access : std::uint8_t { read, write, atomic };
@@ -255,9 +281,17 @@ class engine {
   void tick(warp& w) { if (!w.now.seen.empty()) ++w.now.seen[w.agent]; }
   void race_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
   void race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
-  void strong_global(warp& w, std::uint64_t address);
+  void race_global(warp& w, std::uint64_t address, std::size_t bytes, bool write, const instruction* i, int lane);
+  void publish(warp& w, std::uint64_t address, const instruction& i, bool reads, bool writes);
+  std::uint32_t new_agent(cluster& k) { return k.agents++; }
+  bool before(const warp& w, const global_access& a) const;
+  std::string place_of_line(int line) const;           // "ptx line 12 (a.cpp:3)"
   std::string agent_name(const cta& c, std::uint32_t agent) const;
-  std::unordered_map<std::uint64_t, clocks> strong_global_places;
+  std::unordered_map<std::uint64_t, strong_place> strong_global_places;
+  std::unordered_map<std::uint64_t, std::unique_ptr<global_page>> global_pages;
+  std::uint64_t last_page_number = ~std::uint64_t{0};
+  global_page* last_page = nullptr;
+  std::unordered_map<std::uint64_t, std::uint32_t> store_stamps;  // bulk stores in flight or not waited for: their clock
   std::unordered_map<std::uint64_t, clocks> commits;   // tcgen05.commit in flight: what its thread had seen
   std::uint32_t grain = 2;                             // shift
   void arrive_named(warp& w, cta& c, std::uint32_t number, bool waits);
@@ -268,7 +302,7 @@ class engine {
   void acquire_cluster(warp& w, cluster& k);
   void init_barrier(warp& w, cta& c, std::uint32_t offset);
   void use_barrier(warp& w, cta& c, std::uint32_t offset, const instruction* i, int lane);
-  void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset);
+  void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset, lanes who);
   void complete_phase(cta& c, std::uint32_t offset);
   void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
   void synchronise_warp(warp& w);
@@ -276,7 +310,9 @@ class engine {
   void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
-  void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
+  void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier, const instruction* i);
+  /// A bulk store of `w` to global memory, then: its thread has waited for it.
+  void async_global_write(warp& w, std::uint64_t id, std::uint64_t address, std::size_t bytes, const instruction* i);
   void observe_operation(warp& w, std::uint64_t id);
   void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
   void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
@@ -309,6 +345,7 @@ class engine {
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
+  std::set<std::pair<int, std::uint32_t>> barrier_lines;
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;

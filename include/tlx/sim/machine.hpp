@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tlx/device/device.hpp"
@@ -16,6 +18,7 @@ struct options {
   double seconds_without_progress = 60;
   int processor_count = 0;          // clusters resident at once; 0: as the real chip
   bool detect_races = true;
+  bool trace_barriers = false;      // fill statistics::barrier_lines
 };
 
 /// What a fault says, as data. `kind` is one of: race deadlock missing_proxy_fence out_of_bounds misaligned uninitialized tmem_misuse barrier_misuse
@@ -35,6 +38,7 @@ struct statistics {
   double seconds = 0;
   std::vector<std::string> lints;    // distinct, in order of first appearance
   std::vector<std::string> printed;  // vprintf, one entry a call and lane
+  std::set<std::pair<int, std::uint32_t>> barrier_lines;  // with options::trace_barriers: which instruction (line of the PTX) used the mbarrier at which shared offset
 };
 
 class machine : public device::machine {

@@ -1,0 +1,184 @@
+// Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
+// equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
+//   test_mutation_ptx TARGET [--full] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
+// Without --full: at most two places for each operator and kernel, of the two smallest kernels and the examples.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "operators.hpp"
+#include "subject.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
+
+using namespace mutation;
+using tlx::cat;
+
+namespace {
+
+constexpr int most_schedules = 32;
+constexpr int near_lines = 40;
+
+struct equivalent { std::string of, subject, site, reason; bool used = false; };
+
+// operator | kernel (a regular expression) | site (a part of it) | reason
+std::vector<equivalent> read_equivalents(const std::string& path) {
+  std::vector<equivalent> all;
+  std::ifstream in(path);
+  std::string line;
+  while (std::getline(in, line)) {
+    if (line.empty() || line[0] == '#') continue;
+    std::vector<std::string> parts;
+    std::size_t from = 0;
+    for (int k = 0; k < 3; ++k) {
+      const std::size_t at = line.find(" || ", from);
+      if (at == std::string::npos) { std::fprintf(stderr, "%s: a line has no four parts: %s\n", path.c_str(), line.c_str()); std::exit(1); }
+      parts.push_back(line.substr(from, at - from));
+      from = at + 4;
+    }
+    all.push_back({parts[0], parts[1], parts[2], line.substr(from)});
+  }
+  return all;
+}
+
+std::set<int> numbers_after(const std::string& text, const char* words) {
+  std::set<int> all;
+  const std::regex pattern(std::string(words) + " (\\d+)");
+  for (auto at = std::sregex_iterator(text.begin(), text.end(), pattern); at != std::sregex_iterator(); ++at) all.insert(std::stoi((*at)[1]));
+  return all;
+}
+
+/// Whether the report leads to line `line` of the PTX: it names a line near it, a barrier that an instruction near it uses, or the same line of the source.
+bool names_the_place(const outcome& o, int line, const std::set<std::pair<int, std::uint32_t>>& barriers, const std::vector<std::string>& lines) {
+  std::set<int> told = numbers_after(o.text, "ptx line");
+  told.insert(o.report.ptx_line);
+  for (const int t : told) if (t > 0 && std::abs(t - line) <= near_lines) return true;
+  const std::set<int> offsets = numbers_after(o.text, "shared offset");
+  for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offsets.count(static_cast<int>(offset))) return true;
+  const auto source_of = [&](int l) {
+    std::smatch m;
+    for (int k = std::min<int>(l, static_cast<int>(lines.size())) - 1; k >= 0 && k > l - 200; --k)
+      if (std::regex_search(lines[static_cast<std::size_t>(k)], m, std::regex("\\.loc\\s+(\\d+) (\\d+)"))) return m[1].str() + ":" + m[2].str();
+    return std::string();
+  };
+  const std::string mine = source_of(line);
+  for (const int t : told) if (t > 0 && !mine.empty() && source_of(t) == mine) return true;
+  return false;
+}
+
+struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, survived = 0, misplaced = 0, refused = 0; };
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  std::string target, only_subject, only_operator, dump;
+  int only_line = 0;
+  bool full = std::getenv("TLX_TEST_FULL") != nullptr, verbose = false;
+  for (int k = 1; k < argc; ++k) {
+    const std::string a = argv[k];
+    const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
+    if (a == "--full") full = true;
+    else if (a == "--verbose") verbose = true;
+    else if (a == "--subject") only_subject = next();
+    else if (a == "--operator") only_operator = next();
+    else if (a == "--line") only_line = std::atoi(next().c_str());
+    else if (a == "--dump") dump = next();
+    else target = a;
+  }
+  std::vector<equivalent> equivalents = read_equivalents(std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt");
+  std::vector<subject> subjects = shipped(target);
+  for (subject& s : mutation::examples(target)) subjects.push_back(std::move(s));
+
+  std::map<std::string, row> table;
+  int bad = 0, total = 0;
+  const int unmutated = full ? 256 : 8;
+  const auto start = std::chrono::steady_clock::now();
+  for (const subject& s : subjects) {
+    if (!only_subject.empty() && s.name != only_subject) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    const auto right = s.from->load({.ptx = s.launch.ptx, .cubin = {}});
+    std::set<std::pair<int, std::uint32_t>> barriers;
+    for (int seed = 1; seed <= (only_operator.empty() ? unmutated : 1); ++seed) {
+      const outcome o = run(s, *right, static_cast<std::uint64_t>(seed));
+      const auto& seen = s.from->on->last_run().barrier_lines;
+      barriers.insert(seen.begin(), seen.end());
+      if (o.kind == outcome::what::same) continue;
+      ++bad;
+      std::printf("FINDING in the unmutated kernel: %s on %s, seed %d: %s\n", s.name.c_str(), target.c_str(), seed, o.text.c_str());
+      break;
+    }
+    const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / (only_operator.empty() ? unmutated : 1);
+    std::map<std::string, int> places;
+    int made = 0;
+    for (const mutant& m : mutants(s.launch.ptx)) {
+      if (!only_operator.empty() && m.of != only_operator) continue;
+      if (only_line && m.line != only_line) continue;
+      if (!full && only_operator.empty() && ++places[m.of] > 2) continue;
+      row& r = table[m.of];
+      ++r.made;
+      ++total;
+      ++made;
+      if (!dump.empty()) { std::ofstream out(dump); out << m.ptx; }
+      outcome o;
+      try {
+        const auto code = s.from->load({.ptx = m.ptx, .cubin = {}});
+        equivalent* known = nullptr;
+        for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && m.site.find(e.site) != std::string::npos) known = &e;
+        const int schedules = known ? 4 : most_schedules;
+        for (int seed = 1; seed <= schedules; ++seed) {
+          o = run(s, *code, static_cast<std::uint64_t>(seed));
+          if (o.kind != outcome::what::same) break;
+        }
+        if (known) {
+          known->used = true;
+          if (o.kind == outcome::what::same) { ++r.equivalent; continue; }
+          ++bad;
+          std::printf("NOT EQUIVALENT: %s %s ptx line %d [%s]: listed as equivalent, but %s\n", s.name.c_str(), m.of.c_str(), m.line, m.site.c_str(), o.text.c_str());
+        }
+      } catch (const tlx::error& e) {
+        o.kind = outcome::what::refused;
+        o.text = e.what();
+      }
+      bool right_place = true;
+      switch (o.kind) {
+        case outcome::what::fault:
+          ++r.fault;
+          right_place = !m.protocol || names_the_place(o, m.line, barriers, tlx::split(m.ptx, '\n'));
+          break;
+        case outcome::what::differs: ++r.differs; break;
+        case outcome::what::stalled: ++r.stalled; break;
+        case outcome::what::refused: ++r.refused; ++bad; std::printf("REFUSED: %s %s ptx line %d [%s]: %s\n", s.name.c_str(), m.of.c_str(), m.line, m.site.c_str(), o.text.c_str()); break;
+        case outcome::what::same: ++r.survived; ++bad; std::printf("SURVIVED: %s.%s %s ptx line %d [%s]\n", s.name.c_str(), target.c_str(), m.of.c_str(), m.line, m.site.c_str()); break;
+      }
+      if (!right_place) {
+        ++r.misplaced;
+        ++bad;
+        std::printf("WRONG PLACE: %s.%s %s ptx line %d [%s]: seed %ju: %s\n", s.name.c_str(), target.c_str(), m.of.c_str(), m.line, m.site.c_str(), static_cast<std::uintmax_t>(o.seed), o.text.c_str());
+      }
+      if (verbose) std::printf("%s %s %d [%s] seed %ju: %s\n", s.name.c_str(), m.of.c_str(), m.line, m.site.c_str(), static_cast<std::uintmax_t>(o.seed), o.text.c_str());
+    }
+    std::printf("%-20s %s %4d mutants, %.3f s a run, %.1f s\n", s.name.c_str(), target.c_str(), made, each, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    std::fflush(stdout);
+  }
+  std::printf("%-26s %6s %6s %7s %7s %10s %8s %11s\n", "operator", "made", "fault", "differs", "stalled", "equivalent", "survived", "wrong place");
+  row all;
+  for (const std::string& name : operators()) {
+    const row& r = table[name];
+    if (!r.made) continue;
+    std::printf("%-26s %6d %6d %7d %7d %10d %8d %11d\n", name.c_str(), r.made, r.fault, r.differs, r.stalled, r.equivalent, r.survived, r.misplaced);
+    all.made += r.made; all.fault += r.fault; all.differs += r.differs; all.stalled += r.stalled; all.equivalent += r.equivalent; all.survived += r.survived; all.misplaced += r.misplaced;
+  }
+  std::printf("%-26s %6d %6d %7d %7d %10d %8d %11d\n", "all", all.made, all.fault, all.differs, all.stalled, all.equivalent, all.survived, all.misplaced);
+  std::printf("%d mutants on %s in %.0f s\n", total, target.c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  return bad ? 1 : 0;
+} catch (const tlx::error& e) {
+  std::fprintf(stderr, "%s\n", e.what());
+  return 1;
+}
