@@ -150,7 +150,7 @@ int main(int argc, char** argv) try {
       switch (o.kind) {
         case outcome::what::fault:
           ++r.fault;
-          right_place = !m.protocol || names_the_place(o, m.line, barriers, tlx::split(m.ptx, '\n'));
+          right_place = !m.protocol || names_the_place(o, m.line, barriers, lines_of(m.ptx));
           break;
         case outcome::what::differs: ++r.differs; break;
         case outcome::what::stalled: ++r.stalled; break;

@@ -1,5 +1,6 @@
 #include "operators.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <regex>
@@ -15,7 +16,7 @@ namespace {
 struct program {
   std::vector<std::string> lines;
 
-  explicit program(const std::string& ptx) { lines = tlx::split(ptx, '\n'); }
+  explicit program(const std::string& ptx) { lines = lines_of(ptx); }
   std::string joined() const {
     std::string text;
     for (const std::string& l : lines) text += l + "\n";
@@ -82,7 +83,7 @@ const std::vector<rule>& rules() {
        }},
       {"phase-not-flipped", true, [](const program& p, std::size_t at, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("xor\\.b32\\s+(%r\\d+), (%r\\d+), (%r\\d+);"))) return {};
+         if (!has(l, "xor.b32") || !std::regex_search(l, m, std::regex("xor\\.b32\\s+(%r\\d+), (%r\\d+), (%r\\d+);"))) return {};
          const int made = p.definition(m[3], at);
          if (made < 0 || !std::regex_search(p.lines[static_cast<std::size_t>(made)], std::regex("selp\\.b32\\s+%r\\d+, 1, 0,"))) return {};
          return {cat("\tmov.b32 \t", m[1].str(), ", ", m[2].str(), ";")};
@@ -125,13 +126,13 @@ const std::vector<rule>& rules() {
       {"drop-wgmma-commit", true, [](const program&, std::size_t, const std::string& l) { return drop_if(has(l, "wgmma.commit_group")); }},
       {"late-wgmma-wait", true, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("wgmma\\.wait_group\\.sync\\.aligned (\\d+);"))) return {};
+         if (!has(l, "wgmma.wait_group") || !std::regex_search(l, m, std::regex("wgmma\\.wait_group\\.sync\\.aligned (\\d+);"))) return {};
          return {"\t", replaced(l, "aligned \\d+;", cat("aligned ", std::stoi(m[1]) + 1, ";"))};
        }},
       {"drop-store-commit", true, [](const program&, std::size_t, const std::string& l) { return drop_if(has(l, "cp.async.bulk.commit_group")); }},
       {"late-store-wait", true, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("cp\\.async\\.bulk\\.wait_group(\\.read)? (\\d+);"))) return {};
+         if (!has(l, "bulk.wait_group") || !std::regex_search(l, m, std::regex("cp\\.async\\.bulk\\.wait_group(\\.read)? (\\d+);"))) return {};
          return {"\t", replaced(l, " \\d+;", cat(" ", std::stoi(m[2]) + 1, ";"))};
        }},
       {"drop-cta-barrier", true, [](const program&, std::size_t, const std::string& l) { return drop_if(has(l, "bar.sync") || has(l, "barrier.sync")); }},
@@ -147,22 +148,22 @@ const std::vector<rule>& rules() {
        }},
       {"wrong-swizzle", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
+         if (!has(l, "or.b64") || !std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
          return {replaced(l, "46\\d{17};", cat(std::stoull(m[1]) ^ (std::uint64_t{3} << 62), ";"))};
        }},
       {"wrong-stride", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
+         if (!has(l, "or.b64") || !std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
          return {replaced(l, "46\\d{17};", cat(std::stoull(m[1]) ^ (std::uint64_t{32} << 32), ";"))};
        }},
       {"wrong-operand", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
+         if (!has(l, "or.b64") || !std::regex_search(l, m, std::regex("or\\.b64\\s+%rd\\d+, %rd\\d+, (46\\d{17});"))) return {};
          return {replaced(l, "46\\d{17};", cat(std::stoull(m[1]) ^ 2U, ";"))};
        }},
       {"wrong-instruction-word", false, [](const program& p, std::size_t at, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("mov\\.b32\\s+(%r\\d+), (\\d{8,9});"))) return {};
+         if (!has(l, "mov.b32") || !std::regex_search(l, m, std::regex("mov\\.b32\\s+(%r\\d+), (\\d{8,9});"))) return {};
          bool used = false;
          const std::regex use("tcgen05\\.mma.*" + program::escaped(m[1].str()) + "\\b");
          for (std::size_t k = at; k < p.lines.size() && k < at + 60; ++k) used = used || std::regex_search(p.lines[k], use);
@@ -194,12 +195,12 @@ const std::vector<rule>& rules() {
       {"drop-tmem-wait", true, [](const program&, std::size_t, const std::string& l) { return drop_if(has(l, "tcgen05.wait")); }},
       {"drop-predicate", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!is_code(l) || has(l, " bra") || has(l, "\tbra") || !std::regex_search(l, m, std::regex("^(\\s*(?:\\{[^}]*?)?)@!?%p\\d+ "))) return {};
+         if (!has(l, "@") || has(l, " bra") || has(l, "\tbra") || !std::regex_search(l, m, std::regex("^(\\s*(?:\\{[^}]*?)?)@!?%p\\d+ "))) return {};
          return {std::regex_replace(l, std::regex("@!?%p\\d+ "), "", std::regex_constants::format_first_only)};
        }},
       {"every-lane", true, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
-         if (!std::regex_search(l, m, std::regex("elect\\.sync\\s+\\S+\\|(%p\\d+),"))) return {};
+         if (!has(l, "elect") || !std::regex_search(l, m, std::regex("elect\\.sync\\s+\\S+\\|(%p\\d+),"))) return {};
          return {cat("\tmov.pred ", m[1].str(), ", -1;")};
        }},
       {"drop-register-release", true, [](const program&, std::size_t, const std::string& l) { return drop_if(has(l, "setmaxnreg.dec")); }},
@@ -213,6 +214,16 @@ const std::vector<rule>& rules() {
 }
 
 }  // namespace
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t from = 0; from < text.size();) {
+    const std::size_t end = std::min(text.find('\n', from), text.size());
+    lines.push_back(text.substr(from, end - from));
+    from = end + 1;
+  }
+  return lines;
+}
 
 std::vector<std::string> operators() {
   std::vector<std::string> names;

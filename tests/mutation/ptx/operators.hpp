@@ -13,6 +13,7 @@ struct mutant {
   std::string ptx;
 };
 
+std::vector<std::string> lines_of(const std::string& text);
 std::vector<mutant> mutants(const std::string& ptx);
 /// Names of all operators, in the order of the table.
 std::vector<std::string> operators();
