@@ -175,6 +175,12 @@ int kernel::find_map(const tensor_map_use& m) {
   return static_cast<int>(maps.size()) - 1;
 }
 
+const place* kernel::barrier_at(std::int64_t offset) const {
+  for (const place& p : places)
+    if (p.is_barrier() && offset >= p.offset && offset < p.offset + p.bytes * p.stages) return &p;
+  return nullptr;
+}
+
 std::unique_ptr<kernel> clone(const kernel& k) {
   auto copy = std::make_unique<kernel>();
   copy->name = k.name;
@@ -184,6 +190,7 @@ std::unique_ptr<kernel> clone(const kernel& k) {
   copy->blocks_per_processor = k.blocks_per_processor;
   copy->shared_bytes = k.shared_bytes;
   copy->maps = k.maps;
+  copy->places = k.places;
   for (int i = 0; i < 3; ++i) {
     copy->cluster[i] = k.cluster[i];
     copy->grid[i] = k.grid[i];

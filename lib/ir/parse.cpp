@@ -77,6 +77,7 @@ class parser {
       expect("}");
       k->maps.push_back(m);
     }
+    while (take("place ")) k->places.push_back(parse_place());
     kernel_ = k.get();
     parse_region(k->body);
     skip();
@@ -262,6 +263,32 @@ class parser {
       return t;
     }
     return type::scalar(parse_element_name(head));
+  }
+
+  place parse_place() {
+    place p;
+    const auto key = [&](const char* name) {
+      expect(name);
+      expect("=");
+    };
+    expect("{");
+    key("ring");
+    p.ring = string();
+    expect(",");
+    key("part");
+    p.part = string();
+    expect(",");
+    key("offset");
+    p.offset = small();
+    expect(",");
+    key("bytes");
+    p.bytes = small();
+    expect(",");
+    key("stages");
+    p.stages = extent(1 << 16);
+    expect("}");
+    p.where = optional_location();
+    return p;
   }
 
   // "%name.12" or "%12": the number is the identity, the name a hint

@@ -101,6 +101,11 @@ std::string print(const kernel& k, print_options how) {
   for (const auto& m : k.maps)
     out << "  map {parameter = " << m.parameter << ", box = " << attribute_text(m.box) << ", swizzle = " << m.swizzle_bytes << ", promotion = " << m.l2_promotion_bytes
         << "}\n";
+  for (const auto& at : k.places) {
+    out << "  place {ring = " << quoted(at.ring) << ", part = " << quoted(at.part) << ", offset = " << at.offset << ", bytes = " << at.bytes << ", stages = " << at.stages << "}";
+    if (how.locations && at.where.known()) out << " @" << quoted(at.where.file) << ":" << at.where.line;
+    out << "\n";
+  }
   p.print_region(k.body, 1, out);
   out << "]\n";
   return out.str();

@@ -81,9 +81,10 @@ class inserter {
     if (columns_ > 0) prologue_end_ += 2;  // the word's address and its load
   }
 
-  void init(std::int64_t offset, int stages, std::int64_t count) {
+  void init(std::int64_t offset, int stages, std::int64_t count, const std::string& name, const char* part) {
     ir::builder b(k_, *inits_);
     b.locate(ring_ ? ring_->where : k_.where);
+    k_.places.push_back({name, part, offset, 8, stages, b.located()});
     for (int s = 0; s < stages; ++s) b.make(opcode::mbarrier_init, {shared_base(b, offset + 8 * s)}, {}, {{"count", count}});
   }
 
@@ -257,8 +258,12 @@ class inserter {
         if (o->is(opcode::ring_fill)) fills = &agent_of(all_, *o);
       if (fills) wait_until_free(*fills, sides.at("fill " + fills->name));
     }
-    init(ring_->integer("full"), ring_->result()->type.stages, fillers);
-    if (!single_) init(ring_->integer("empty"), ring_->result()->type.stages, releases);
+    const std::string name = ring_->text("name");
+    const ir::type& ring = ring_->result()->type;
+    init(ring_->integer("full"), ring.stages, fillers, name, "full");
+    if (!single_) init(ring_->integer("empty"), ring.stages, releases, name, "empty");
+    if (ring_->integer("stage_bytes")) k_.places.push_back({name, "slots", ring_->integer("offset"), ring_->integer("stage_bytes"), ring.stages, ring_->where});
+    if (ring_->has("tensor_column")) k_.places.push_back({name, "columns", ring_->integer("tensor_column"), acc_columns(ring), ring.stages, ring_->where});
   }
 
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
@@ -388,7 +393,9 @@ class inserter {
   void lower_accumulator(ir::op& acc) {
     const agent& who = agent_of(all_, acc);
     ring_ = nullptr;
-    init(acc.integer("full"), 1, 1);
+    const std::string name = acc.result()->name.empty() ? "accumulator" : acc.result()->name;
+    init(acc.integer("full"), 1, 1, name, "product");
+    k_.places.push_back({name, "columns", acc.integer("tensor_column"), acc.result()->type.cols, 1, acc.where});
     ir::builder start = start_of(who);
     value parity = start.var(ir::type::scalar(s32), start.integer(0), "acc_parity");
     ir::builder b = ir::builder::before(k_, acc);
@@ -428,7 +435,7 @@ class inserter {
   void guard_scratch(ir::op& product) {
     const agent& who = agent_of(all_, product);
     ring_ = nullptr;
-    init(product.integer("scratch_free"), 1, 1);
+    init(product.integer("scratch_free"), 1, 1, "staged operand", "operand");
     ir::builder start = start_of(who);
     value parity = start.var(ir::type::scalar(s32), start.integer(1), "scratch_parity");
     ir::builder b = ir::builder::before(k_, product);

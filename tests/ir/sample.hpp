@@ -6,6 +6,7 @@ inline const std::string& sample() {
   static const std::string text = R"IR(tlx.ir 1
 kernel @sample target("sm_90a") warps(4) cluster(2, 1, 1) blocks(1) shared(1024) grid("(ceil_div x.0 64)", "1", "1") @"sample.cpp":3 [
   map {parameter = 0, box = [64, 8], swizzle = 128, promotion = 256}
+  place {ring = "a \"b\"", part = "full", offset = 1000, bytes = 8, stages = 2} @"sample.cpp":4
   (%x.0 : view<bf16 2>)
   (%scale.1 : f32)
   %2 = ring.make {name = "ab"} : ring<4: shared<bf16 128x64 sw128>, acc<f32 128x256>> @"sample.cpp":4

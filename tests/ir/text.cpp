@@ -56,6 +56,9 @@ TEST_CASE("what print writes, parse reads and print writes again") {
   CHECK(ir::verify(*k).empty());
   CHECK(k->maps.size() == 1);
   CHECK(k->cluster[0] == 2);
+  REQUIRE(k->places.size() == 1);
+  CHECK(k->barrier_at(1008) == &k->places[0]);
+  CHECK(k->barrier_at(1016) == nullptr);
   CHECK(ir::print(*ir::clone(*k)) == sample());
 }
 
@@ -83,23 +86,24 @@ TEST_CASE("a name that is no word is printed as one") {
 TEST_CASE("malformed text is refused with its line") {
   CHECK(refusal("") == "line 1: expected 'tlx.ir'");
   CHECK(refusal("tlx.ir 2\n") == "line 1: only version 1 of the text form is known");
-  CHECK(refusal(with("extent %x.0", "stretch %x.0")) == "line 10: unknown operation 'stretch'");
-  CHECK(refusal(with("extent %x.0", "extent %y.0")) == "line 10: %y.0 is not defined before its use");
-  CHECK(refusal(with("%8 = const", "%3 = const")) == "line 13: %3 is defined twice");
-  CHECK(refusal(with("view<bf16 2>", "view<bf17 2>")) == "line 4: unknown element type 'bf17'");
-  CHECK(refusal(with("view<bf16 2>", "view<bf16 6>")) == "line 4: 6 is not between 1 and 5");
-  CHECK(refusal(with("128x64 sw128", "0x64 sw128")) == "line 6: 0 is not between 1 and 65536");
-  CHECK(refusal(with("64 sw128", "64 sw48")) == "line 6: a swizzle is 0, 32, 64 or 128 bytes");
+  CHECK(refusal(with("extent %x.0", "stretch %x.0")) == "line 11: unknown operation 'stretch'");
+  CHECK(refusal(with("extent %x.0", "extent %y.0")) == "line 11: %y.0 is not defined before its use");
+  CHECK(refusal(with("%8 = const", "%3 = const")) == "line 14: %3 is defined twice");
+  CHECK(refusal(with("view<bf16 2>", "view<bf17 2>")) == "line 5: unknown element type 'bf17'");
+  CHECK(refusal(with("view<bf16 2>", "view<bf16 6>")) == "line 5: 6 is not between 1 and 5");
+  CHECK(refusal(with("128x64 sw128", "0x64 sw128")) == "line 7: 0 is not between 1 and 65536");
+  CHECK(refusal(with("64 sw128", "64 sw48")) == "line 7: a swizzle is 0, 32, 64 or 128 bytes");
   CHECK(refusal(with("box = [64, 8]", "box = 64")) == "line 3: expected '['");
+  CHECK(refusal(with("offset = 1000", "offset = -8")) == "line 4: -8 is out of range here");
   CHECK(refusal(with("warps(4)", "warps(-4)")) == "line 2: -4 is out of range here");
-  CHECK(refusal(with("{value = 0}", "{value = 99999999999999999999}")) == "line 7: '99999999999999999999' is no number");
-  CHECK(refusal(with("{value = 0}", "{value = 1-2}")) == "line 7: '1-2' is no number");
-  CHECK(refusal(with("{value = 0}", "{value = }")) == "line 7: expected an attribute value");
-  CHECK(refusal(with("{value = 0} : s32", "{value = 0} : s32, s32")) == "line 8: 'const' names 1 results and gives 2 types");
-  CHECK(refusal(with("layout<8x64", "layout<4x64")) == "line 31: a layout of 4x64 for a tile of 8x64");
-  CHECK(refusal(with("lane[(0,2)", "lane[(0;2)")) == "line 31: malformed layout");
-  CHECK(refusal(with("tile<s32 8x64 layout", "tile<s32 16x64 layout")) == "line 31: a layout of 8x64 for a tile of 16x64");
-  CHECK(refusal(sample() + "more") == "line 33: text after the kernel");
+  CHECK(refusal(with("{value = 0}", "{value = 99999999999999999999}")) == "line 8: '99999999999999999999' is no number");
+  CHECK(refusal(with("{value = 0}", "{value = 1-2}")) == "line 8: '1-2' is no number");
+  CHECK(refusal(with("{value = 0}", "{value = }")) == "line 8: expected an attribute value");
+  CHECK(refusal(with("{value = 0} : s32", "{value = 0} : s32, s32")) == "line 9: 'const' names 1 results and gives 2 types");
+  CHECK(refusal(with("layout<8x64", "layout<4x64")) == "line 32: a layout of 4x64 for a tile of 8x64");
+  CHECK(refusal(with("lane[(0,2)", "lane[(0;2)")) == "line 32: malformed layout");
+  CHECK(refusal(with("tile<s32 8x64 layout", "tile<s32 16x64 layout")) == "line 32: a layout of 8x64 for a tile of 16x64");
+  CHECK(refusal(sample() + "more") == "line 34: text after the kernel");
   CHECK(refusal(sample().substr(0, sample().size() - 2)).rfind("line ", 0) == 0);
 }
 
