@@ -72,7 +72,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       aligned_to(e, w, i, l, to, 16, "global address");
       e.check_shared_range(*from.home, from.offset, bytes, &w, &i, l);
       e.read_shadow(*from.home, from.offset, bytes, &w, &i, l);
-      e.async_read(w, *from.home, from.offset, bytes, &i, l);
+      e.async_read(w, *from.home, from.offset, bytes, &i, l, false);
       if (!e.memory.at(to, bytes)) e.fault("out_of_bounds", cat(bytes, " bytes of global memory at ", e.memory.describe(to)), &w, &i, 1U << l);
       if (x.reduce) e.check(reduce_allowed(x.op, x.type, reduce_place::global_bulk), &w, &i, 1U << l);
       const std::uint32_t mask = x.byte_mask == no_slot ? 0xFFFFU : w.slot<std::uint32_t>(x.byte_mask)[l];
@@ -95,6 +95,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       };
       e.issue(std::move(o));
       e.add_read(*from.home, from.offset, from.offset + bytes, id);
+      e.read_stamps[id] = w.copy_clock;
       if (!x.reduce && mask == 0xFFFFU) e.async_global_write(w, id, to, bytes, &i);
       join_group(w, l, id);
       continue;
@@ -114,7 +115,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       aligned_to(e, w, i, l, from.offset, 16, "shared address");
       e.check_shared_range(*from.home, from.offset, bytes, &w, &i, l);
       e.read_shadow(*from.home, from.offset, bytes, &w, &i, l);
-      e.async_read(w, *from.home, from.offset, bytes, &i, l);
+      e.async_read(w, *from.home, from.offset, bytes, &i, l, false);
       if (to.home == w.home) e.fault("out_of_bounds", "a shared-to-cluster copy must go to another CTA", &w, &i, 1U << l);
       if (x.reduce) e.check(reduce_allowed(x.op, x.type, reduce_place::shared_cluster), &w, &i, 1U << l);
     }
@@ -127,13 +128,15 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       o.home = t.home;
       o.what = what;
       const std::uint64_t id = e.next_operation;
+      const std::uint32_t agent = w.agent, stamp = w.copy_clock;
+      o.writes.push_back({t.home, to.offset, to.offset + bytes});
       o.land = [=, &x](engine& en, int) {
         if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited"), nullptr, what);
         const std::byte* s = from.home ? from.home->shared.data() + from.offset : en.memory.at(source_address, bytes);
         std::byte* d = t.home->shared.data() + to.offset;
         if (x.reduce) reduce_elements(x.op, x.type, d, s, bytes);
         else { std::memcpy(d, s, bytes); en.set_shadow(*t.home, to.offset, bytes, shadow_written); en.async_landed(*t.home, to.offset, bytes, *t.barrier_home, bar.offset, what); }
-        if (from.home) en.end_reads(*from.home, id);
+        if (from.home) { en.end_reads(*from.home, id); en.copy_read_landed(*t.barrier_home, bar.offset, agent, stamp); }
         en.complete_tx(*t.barrier_home, bar.offset, bytes, what);
       };
       e.issue(std::move(o));
@@ -180,7 +183,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
         for_swizzled_parts(swizzle, from.offset, p, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
           e.check_shared_range(*from.home, at, bytes, &w, &i, l);
           e.read_shadow(*from.home, at, bytes, &w, &i, l);
-          e.async_read(w, *from.home, at, bytes, &i, l);
+          e.async_read(w, *from.home, at, bytes, &i, l, false);
           if (!reads.empty() && reads.back().end == at) reads.back().end = at + bytes; else reads.push_back({at, at + bytes, id});
         });
       }
@@ -215,6 +218,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
         if (stage == 0) en.end_reads(*from.home, id);
       };
       e.issue(std::move(o));
+      e.read_stamps[id] = w.copy_clock;
       if (!reduce) for (const box_piece& p : *pieces) if (p.kind == box_piece::what::copy) e.async_global_write(w, id, p.global, p.bytes, &i);
       join_group(w, l, id);
       continue;
@@ -236,6 +240,11 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
       async_operation o;
       o.home = t.home;
       o.what = what;
+      if (!pieces->empty()) {
+        std::uint32_t last = 0;
+        for (const box_piece& p : *pieces) last = std::max(last, p.shared_offset + p.bytes);
+        o.writes.push_back({t.home, to.offset, to.offset + last});
+      }
       o.land = [=](engine& en, int) {
         if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited"), nullptr, what);
         for (const box_piece& p : *pieces) {
@@ -271,7 +280,7 @@ step op_bulk_group(engine& e, warp& w, context&, const instruction& i, lanes act
     if (t.bulk_groups.size() <= keep) continue;
     const std::size_t n = t.bulk_groups.size() - keep;
     for (std::size_t g = 0; g < n; ++g)
-      for (const std::uint64_t id : t.bulk_groups[g]) { e.force(id, i.sub == 2 ? 0 : 1); if (i.sub == 1) e.observe_operation(w, id); }
+      for (const std::uint64_t id : t.bulk_groups[g]) { e.force(id, i.sub == 2 ? 0 : 1); e.observe_read(w, id, active); if (i.sub == 1) e.observe_operation(w, id); }
     if (i.sub == 1) t.bulk_groups.erase(t.bulk_groups.begin(), t.bulk_groups.begin() + static_cast<std::ptrdiff_t>(n));
   }
   return step::next;

@@ -19,17 +19,30 @@ std::string engine::where(const warp& w, lanes who) const {
   return s;
 }
 
-std::string engine::barrier_name(std::uint32_t offset) const {
+std::string engine::place_name(std::uint32_t offset, bool data) const {
   for (const ring_note& r : code.text->rings) {
     const std::uint32_t first = code.dynamic_shared_start + r.offset;
-    if (offset < first || offset >= first + 8 * r.stages || (offset - first) % 8) continue;
-    return cat("ring \"", r.name, "\", ", r.which, " barrier", r.stages > 1 ? cat(" of slot ", (offset - first) / 8) : std::string());
+    if (r.which == "columns" || (r.which == "slots") != data || offset < first || (offset - first) / r.bytes >= r.stages) continue;
+    const std::string slot = cat("slot ", (offset - first) / r.bytes, " of ring \"", r.name, "\"");
+    return data ? slot : cat(r.which, " barrier of ", r.stages > 1 || r.which == "full" || r.which == "empty" ? slot : cat("\"", r.name, "\""));
   }
   return {};
 }
 
+std::string engine::byte_text(std::uint32_t offset) const {
+  const std::string name = place_name(offset, true);
+  return cat("shared memory byte ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
+}
+
+std::string engine::column_text(int column) const {
+  for (const ring_note& r : code.text->rings)
+    if (r.which == "columns" && column >= static_cast<int>(r.offset) && (static_cast<std::uint32_t>(column) - r.offset) / r.bytes < r.stages)
+      return cat("tensor memory column ", column, " (slot ", (static_cast<std::uint32_t>(column) - r.offset) / r.bytes, " of ring \"", r.name, "\")");
+  return cat("tensor memory column ", column);
+}
+
 std::string engine::barrier_text(std::uint32_t offset) const {
-  const std::string name = barrier_name(offset);
+  const std::string name = place_name(offset, false);
   return cat("mbarrier at shared offset ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
 }
 
@@ -96,7 +109,7 @@ void engine::report_deadlock() {
             case block_reason::cluster_barrier: line = cat("wait at the cluster barrier: ", k->barrier_arrived, " threads arrived"); break;
             case block_reason::mbarrier: {
               const auto found = c->barriers.find(x.key);
-              line = cat(role_name(*w), role_name(*w).empty() ? "" : " ", "wait (", place_of_line(i.line), ") for phase ", x.phase - 1, " of the ", barrier_text(x.key));
+              line = cat(role_name(*w), role_name(*w).empty() ? "" : " ", "wait (", place_of(i), ") for phase ", x.phase - 1, " of the ", barrier_text(x.key));
               if (found != c->barriers.end()) line += cat(": ", describe(found->second));
               break;
             }
@@ -116,6 +129,14 @@ void engine::report_deadlock() {
       }
     }
   if (more) text += cat("\n    and ", more, " more places");
+  // Who has left cannot signal any more.
+  std::set<std::string> gone;
+  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(role_name(*w));
+  if (!gone.empty()) {
+    text += "\n    ended: ";
+    bool first_name = true;
+    for (const std::string& name : gone) { text += cat(first_name ? "" : ", ", name); first_name = false; }
+  }
   fault("deadlock", text, who, first);
 }
 
@@ -251,7 +272,7 @@ step op_cluster_barrier(engine& e, warp& w, context& c, const instruction& i, la
 mbarrier_state& engine::barrier_at(cta& c, std::uint32_t offset, const warp* w, const instruction* i, int lane) {
   const lanes who = lane < 0 ? 0 : 1U << lane;
   check(check_barrier_address(offset), w, i, who);
-  if (how.trace_barriers && i) barrier_lines.emplace(i->line, offset);
+  if (how.trace && i) barrier_lines.emplace(i->line, offset);
   const auto found = c.barriers.find(offset);
   if (found == c.barriers.end()) fault("barrier_misuse", cat("no live ", barrier_text(offset), " of CTA rank ", c.rank, ": it was never initialised, or invalidated"), w, i, who);
   return found->second;
@@ -297,7 +318,7 @@ step op_mbarrier(engine& e, warp& w, context&, const instruction& i, lanes activ
       const barrier_answer a = barrier_init(s, static_cast<std::int32_t>(w.slot<std::uint32_t>(i.b)[l]));
       e.check(a.fault, &w, &i, 1U << l);
       home.barriers[offset] = s;
-      if (e.how.trace_barriers) e.barrier_lines.emplace(i.line, offset);
+      if (e.how.trace) e.barrier_lines.emplace(i.line, offset);
       e.set_shadow(home, offset, 8, shadow_barrier);
       e.init_barrier(w, home, offset);
       continue;

@@ -15,6 +15,7 @@ engine::engine(global_memory& memory_, const program& code_, const launch_shape&
   cluster_grid = {shape.grid.x / shape.cluster.x, shape.grid.y / shape.cluster.y, shape.grid.z / shape.cluster.z};
   cluster_count = std::uint64_t{cluster_grid.x} * cluster_grid.y * cluster_grid.z;
   shared_bytes = code.dynamic_shared_start + shape.dynamic_shared;
+  if (how.trace) reached.assign(code.code.size(), {});
 }
 
 namespace {
@@ -237,6 +238,10 @@ void engine::run_warp(warp& w, unsigned budget) {
         active &= i.guard_inverted ? ~p : p;
       }
       ++executed;
+      if (!reached.empty()) [[unlikely]] {
+        if (active) reached[c->pc].warps |= std::uint64_t{1} << w.index % 64;
+        if (active != c->who) reached[c->pc].guarded = true;
+      }
       if (!active) { ++c->pc; continue; }
       lane_count += static_cast<unsigned>(std::popcount(active));
       if (i.touches_wgmma) [[unlikely]] touch_wgmma(w, i);
@@ -294,6 +299,7 @@ step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
   };
   child(taken, i.target);
   child(stay, fall);
+  if (c.children == 0) c.at = context::state::runnable;  // neither side has anything between
   return step::moved;
 }
 
@@ -334,7 +340,9 @@ void engine::after_exit(warp& w) {
       for (const async_operation& o : in_flight)
         if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ptx line ", o.what ? o.what->line : 0, " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)"), &w, o.what);
     c.exited = true;
-    if (c.tmem) check(c.tmem->end_of_cta(static_cast<int>(c.generation)), &w, nullptr);
+    if (c.tmem)
+      if (const complaint left = c.tmem->end_of_cta(static_cast<int>(c.generation)))
+        fault(to_string(left.kind), c.tensor_allocated ? cat(left.text, "; it was allocated at ", place_of(*c.tensor_allocated)) : left.text, &w, nullptr);
     --c.home->live_ctas;
   }
   check_barriers(c);

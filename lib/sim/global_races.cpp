@@ -34,7 +34,7 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
   const bool strong = memory_order && (i->flags & 1U), narrow = strong && i->flags >> 4 == 1;
   for (std::uint64_t at = address & ~std::uint64_t{15}; at < address + bytes; at += 16) {
     const std::uint64_t from = std::max(at, address) - at, to = std::min(at + 16, address + bytes) - at;
-    global_access mine{.cta = w.home->generation, .clock = w.now.seen[w.agent], .round = w.round, .line = i ? i->line : 0, .agent = static_cast<std::uint16_t>(w.agent),
+    global_access mine{.cta = w.home->generation, .clock = w.now.seen[w.agent], .round = w.round, .at = index_of(i), .agent = static_cast<std::uint16_t>(w.agent),
                        .mask = static_cast<std::uint16_t>(((1U << (to - from)) - 1) << from), .lane = static_cast<std::uint8_t>(lane < 0 ? lane_unknown : lane), .write = write, .strong = strong, .narrow = narrow};
     if (at >> 12 != last_page_number) {
       std::unique_ptr<global_page>& page = global_pages[at >> 12];
@@ -48,7 +48,7 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
       const bool both_strong = a.strong && strong && (a.cta == mine.cta || (!a.narrow && !narrow));
       if (both_strong) return;
       const bool own = a.cta == mine.cta && a.agent == mine.agent;
-      if (own ? a.async || a.round != mine.round || a.line == mine.line || a.lane >= 32 || mine.lane >= 32 || a.lane == mine.lane : before(w, a)) return;
+      if (own ? a.async || a.round != mine.round || a.at == mine.at || a.lane >= 32 || mine.lane >= 32 || a.lane == mine.lane : before(w, a)) return;
       std::string other;
       if (own) other = cat("lane ", static_cast<int>(a.lane), " of the same warp");
       else {
@@ -63,7 +63,7 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
       }
       const int byte = std::countr_zero(static_cast<unsigned>(a.mask & mine.mask));
       const bool scopes = a.strong && strong;
-      fault("race", cat("global memory at ", memory.describe(at + static_cast<unsigned>(byte)), " is ", write ? "written" : "read", " by warp ", w.index, " but a ", a.write ? "write" : "read", " by ", other, " (", place_of_line(a.line), ") is not ordered before it",
+      fault("race", cat("global memory at ", memory.describe(at + static_cast<unsigned>(byte)), " is ", write ? "written" : "read", " by warp ", w.index, " but a ", a.write ? "write" : "read", " by ", other, " (", place_of_index(a.at), ") is not ordered before it",
                         scopes ? " (its scope does not reach the other CTA)" : own ? " (bar.warp.sync)" : ""), &w, i, lane < 0 || lane > 31 ? 0 : 1U << lane);
     };
     conflicts(cell.first);
@@ -74,7 +74,7 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
       if (a.strong != strong || a.narrow != narrow) { if (!write) return; }
       a.mask &= static_cast<std::uint16_t>(~mine.mask);
     };
-    const auto same_party = [&](const global_access& a) { return a.cta == mine.cta && a.agent == mine.agent && a.write == write && a.strong == strong && a.narrow == narrow && a.clock == mine.clock && a.line == mine.line && !a.async; };
+    const auto same_party = [&](const global_access& a) { return a.cta == mine.cta && a.agent == mine.agent && a.write == write && a.strong == strong && a.narrow == narrow && a.clock == mine.clock && a.at == mine.at && !a.async; };
     const auto merge = [&](global_access& a) { a.mask |= mine.mask; if (a.lane != mine.lane) a.lane = lane_several; };
     if (write) {
       cover(cell.first);
@@ -152,7 +152,7 @@ void engine::async_global_write(warp& w, std::uint64_t id, std::uint64_t address
     global_page* const page = global_pages[at >> 12].get();
     global_cell& cell = page->cells[at >> 4 & 255];
     const auto change = [&](global_access& a) {
-      if (a.mask && a.write && a.cta == w.home->generation && a.agent == w.agent && a.clock == w.now.seen[w.agent] && i && a.line == i->line) { a.agent = static_cast<std::uint16_t>(w.store_agent); a.clock = stamp->second; a.async = true; }
+      if (a.mask && a.write && a.cta == w.home->generation && a.agent == w.agent && a.clock == w.now.seen[w.agent] && a.at == index_of(i)) { a.agent = static_cast<std::uint16_t>(w.store_agent); a.clock = stamp->second; a.async = true; }
     };
     change(cell.first);
     if (cell.more) for (global_access& a : *cell.more) change(a);

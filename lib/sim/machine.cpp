@@ -48,6 +48,7 @@ class simulated_machine final : public machine {
   const statistics& last_run() const override { return last_; }
   const std::optional<fault_report>& last_fault() const override { return fault_; }
   void set_seed(std::uint64_t seed) override { options_.seed = seed; }
+  void set_strict(bool strict) override { options_.strict = strict; }
   void name(device::address where, const std::string& what) override {
     const std::lock_guard lock(mutex_);
     if (allocation* a = memory_->find(where)) a->name = what;
@@ -114,6 +115,10 @@ class simulated_machine final : public machine {
       last_.lints = e.lints;
       last_.printed = e.printed;
       last_.barrier_lines = e.barrier_lines;
+      for (std::size_t k = 0; k < e.reached.size(); ++k) {
+        if (e.reached[k].warps) last_.lines_run[p.code[k].line] |= e.reached[k].warps;
+        if (e.reached[k].guarded) last_.lines_guarded.insert(p.code[k].line);
+      }
     };
     try {
       e.run();

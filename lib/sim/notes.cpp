@@ -34,8 +34,8 @@ void read_notes(module_text& m) {
     const std::string_view name = value_of(line, "name");
     if (name.empty()) continue;
     if (line.starts_with("// tlx.ring ")) {
-      ring_note r{std::string(name), std::string(value_of(line, "which")), 0, 1};
-      if (number_of(value_of(line, "offset"), r.offset) && number_of(value_of(line, "stages"), r.stages) && r.stages <= 4096) m.rings.push_back(std::move(r));
+      ring_note r{std::string(name), std::string(value_of(line, "which")), 0, 8, 1};
+      if (number_of(value_of(line, "offset"), r.offset) && number_of(value_of(line, "bytes"), r.bytes) && r.bytes && number_of(value_of(line, "stages"), r.stages) && r.stages <= 4096) m.rings.push_back(std::move(r));
     } else if (line.starts_with("// tlx.role ")) {
       const std::string_view warps = value_of(line, "warps");
       const std::size_t dots = warps.find("..");

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -61,19 +62,19 @@ inline std::uint32_t seen_of(const vector_clock& v, std::uint32_t agent) { retur
 /// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy; `elsewhere` what strong accesses of
 /// global memory told about other clusters, by cluster number.
 struct clocks {
-  vector_clock seen, proxied;
+  vector_clock seen, proxied, tensor;  // tensor: what a tcgen05.fence::before_thread_sync, or a commit, has covered
   std::map<std::uint32_t, vector_clock> elsewhere;
   void join(const clocks& other);
   bool empty() const { return seen.empty(); }
 };
 inline constexpr std::uint8_t lane_collective = 32, lane_several = 33, lane_unknown = 34;  // the warp as one; more than one lane; an operation without a lane
-/// async: needs no proxy fence. round: of the warp's lanes (warp::round).
-struct last_write { std::uint32_t clock = 0, round = 0; int line = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; bool async : 1 = false, strong : 1 = false; };
-struct last_read { std::uint32_t round = 0; int line = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; };
+/// at: engine::index_of. async: needs no proxy fence. round: of the warp's lanes (warp::round).
+struct last_write { std::uint32_t clock = 0, round = 0; int at = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; bool async : 1 = false, strong : 1 = false; };
+struct last_read { std::uint32_t round = 0; int at = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; };
 struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0, async_agent = 0, async_clock = 0; };
 
 // ---- happens-before in global memory (global_races.cpp): what touched 16 bytes last
-struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int line = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false; };
+struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int at = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false; };
 struct global_cell { global_access first; std::unique_ptr<std::vector<global_access>> more; };
 struct global_page { std::array<global_cell, 256> cells; };
 /// What strong accesses of one word of global memory have published: to everybody, and to single CTAs (by generation).
@@ -98,7 +99,7 @@ struct context {
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.
-struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; };
+struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; std::uint32_t clock = 0; };
 struct bulk_group { std::vector<std::uint64_t> operations; };
 /// Per-thread bookkeeping of bulk-group and cp.async completion.
 struct thread_async {
@@ -123,6 +124,11 @@ struct warp {
   clocks loaded;                                // what relaxed loads read of others; a fence takes it in
   std::uint32_t round = 1, round_clock = 0;     // counts the moments at which its lanes were ordered; the clock at the last
   lanes touched = 0;                            // lanes that accessed shared memory since
+  std::uint32_t copy_clock = 0, matrix_clock = 0;  // asynchronous reads issued
+  std::array<std::uint32_t, 32> copies_waited{};   // by lane: bulk copies known to have read, not known to the warp yet
+  bool lanes_waited = false;
+  vector_clock tensor_after;                    // clocks::tensor at the last tcgen05.fence::after_thread_sync
+  bool tensor_loads_pending = false;            // registers of a tcgen05.ld that was not waited for
   std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
@@ -130,7 +136,7 @@ struct warp {
   std::uint64_t wgmma_sequence = 0;
   struct tensor_span { int group_first, group_count, first, count; };
   std::vector<tensor_span> tensor_loads_open, tensor_stores_open;  // not waited for yet
-  std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending wgmmas (1 may not be touched, 2 may not be written)
+  std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending operations (1 may not be touched, 2 may not be written; 3: loaded from tensor memory, may not be touched)
   std::vector<std::uint8_t> unfenced;           // by slot / 128: touched since the last wgmma.fence
   std::array<std::unique_ptr<thread_async>, 32> async;
   std::uint32_t register_count = 0;             // setmaxnreg
@@ -156,6 +162,8 @@ struct cta {
   std::uint32_t live_warps = 0;
   bool exited = false;
   std::unique_ptr<tensor_memory> tmem;
+  const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
+  const instruction* tensor_freed = nullptr;
   std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
@@ -163,6 +171,8 @@ struct cta {
   std::vector<last_write> writes;
   std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
   std::vector<last_read> last_reads;       // by grain: the latest one
+  std::vector<std::uint32_t> copy_reads, matrix_reads;  // [16 bytes][warp of the cluster]: the latest asynchronous read it issued; empty until there is one
+  std::vector<int> async_read_places;
   std::map<std::uint32_t, barrier_clocks> barrier_sync;
   std::array<barrier_clocks, 16> named_sync;
   std::unordered_map<std::uint32_t, clocks> strong_places;
@@ -172,8 +182,8 @@ struct cta {
   struct tensor_writer { int first, count; std::uint64_t operation; };
   std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
   // Order of tcgen05.ld and st, by group of 16 lanes and column: the last store, and each warp's last load. all ones: not waited for yet.
-  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int line = 0; };
-  std::vector<tensor_store> tensor_stores;
+  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int at = 0; };
+  std::vector<tensor_store> tensor_stores, tensor_results, tensor_uses;  // results, uses: of matrix operations and copies
   std::vector<std::uint32_t> tensor_loads;
   struct wgmma_operands { std::uint64_t a_descriptor = 0, b_descriptor = 0; const instruction* what = nullptr; std::vector<float> a, b; int uses = 0; };
   std::map<std::uint64_t, wgmma_operands> wgmma_shared;  // (warpgroup, sequence number) -> operands, gathered once for its four warps
@@ -189,6 +199,7 @@ struct cluster {
   std::uint32_t number = 0;
   std::uint32_t warp_count = 0;            // of all its CTAs
   std::uint32_t agents = 0;                // entries of its vector clocks
+  std::vector<std::uint32_t> lane_agents;  // by warp: the first of its 32 lanes, or 0
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -201,7 +212,8 @@ struct async_operation {
   int stages = 1;
   std::function<void(engine&, int stage)> land;
   const instruction* what = nullptr;
-  std::string name;
+  struct span { const cta* home; std::uint32_t begin, end; };
+  std::vector<span> writes;       // shared memory it writes, roughly: for reports
 };
 
 struct launch_shape {
@@ -244,9 +256,11 @@ class engine {
   [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
   void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
   std::string where(const warp& w, lanes who) const;
-  /// "ring \"a\", full barrier of slot 2", when the PTX says so; else empty.
-  std::string barrier_name(std::uint32_t offset) const;
-  std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (ring ...)"
+  /// What the PTX calls the mbarrier, or the data, at a shared offset: "full barrier of slot 2 of ring \"a\""; empty when it does not say.
+  std::string place_name(std::uint32_t offset, bool data) const;
+  std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
+  std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
+  std::string column_text(int column) const;
   std::string role_name(const warp& w) const;            // "role \"load\"", or empty
 
   // ---- memory
@@ -258,6 +272,7 @@ class engine {
   cta& shared_owner(warp& w, const instruction& i, int lane, std::uint32_t address, bool remote);
   std::uint32_t shared_address_of(warp& w, const instruction& i, int lane, std::uint64_t generic_or_shared, bool generic);
   void check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  std::string copy_to(const cta& c, std::uint32_t offset) const;
   void read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
@@ -285,7 +300,10 @@ class engine {
   void publish(warp& w, std::uint64_t address, const instruction& i, bool reads, bool writes);
   std::uint32_t new_agent(cluster& k) { return k.agents++; }
   bool before(const warp& w, const global_access& a) const;
-  std::string place_of_line(int line) const;           // "ptx line 12 (a.cpp:3)"
+  // Records of accesses hold an instruction as its number in the program, from one; 0 is none.
+  int index_of(const instruction* i) const;
+  std::string place_of_index(int index) const;         // "ptx line 12, a.cpp:3"
+  std::string place_of(const instruction& i) const;
   std::string agent_name(const cta& c, std::uint32_t agent) const;
   std::unordered_map<std::uint64_t, strong_place> strong_global_places;
   std::unordered_map<std::uint64_t, std::unique_ptr<global_page>> global_pages;
@@ -307,7 +325,15 @@ class engine {
   void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
   void synchronise_warp(warp& w);
   /// An asynchronous operation issued by `w` will read or write shared memory; a generic write that is not a plain store.
-  void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
+  void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool matrix);
+  void note_async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, bool matrix);
+  void check_async_reads(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, const char* verb);
+  void copy_read_landed(cta& barrier_home, std::uint32_t barrier, std::uint32_t agent, std::uint32_t stamp);
+  void observe_read(warp& w, std::uint64_t id, lanes who);   // lanes have waited for a bulk copy's read
+  void merge_lanes(warp& w);
+  std::uint32_t lane_agent(cluster& k, std::uint32_t agent, unsigned lane);
+  bool lane_signalled(const cluster& k, const vector_clock& seen, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
+  std::unordered_map<std::uint64_t, std::uint32_t> read_stamps;  // bulk copies out of shared memory: their clock
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier, const instruction* i);
@@ -317,6 +343,8 @@ class engine {
   void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
   void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
   void tensor_wait(warp& w, bool store);
+  void start_tensor(cta& c);
+  void tensor_fenced(warp& w, cta& c, int column, std::uint32_t agent, std::uint32_t clock, const instruction* i);
   /// An MMA or copy issued by `w` reads or writes the columns in the lane groups of the mask.
   void tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i);
   void commit_issued(warp& w, std::uint64_t id);
@@ -346,6 +374,8 @@ class engine {
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::set<std::pair<int, std::uint32_t>> barrier_lines;
+  struct reach { std::uint64_t warps = 0; bool guarded = false; };
+  std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;

@@ -86,7 +86,7 @@ struct function_text {
 };
 
 /// What tlx writes into its PTX for whoever explains a fault: comments `// tlx.ring ...` and `// tlx.role ...` (lib/codegen/annotate.cpp).
-struct ring_note { std::string name, which; std::uint32_t offset = 0, stages = 1; };  // mbarriers of 8 bytes, from the start of dynamic shared memory
+struct ring_note { std::string name, which; std::uint32_t offset = 0, bytes = 8, stages = 1; };  // from the start of dynamic shared memory; which: full, empty, ... are mbarriers, slots, columns
 struct role_note { std::string name; std::uint32_t first = 0, last = 0; };            // warps of a CTA
 
 struct module_text {

@@ -11,7 +11,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "operators.hpp"
 #include "subject.hpp"
@@ -56,12 +55,28 @@ std::set<int> numbers_after(const std::string& text, const char* words) {
 }
 
 /// Whether the report leads to line `line` of the PTX: it names a line near it, a barrier that an instruction near it uses, or the same line of the source.
-bool names_the_place(const outcome& o, int line, const std::set<std::pair<int, std::uint32_t>>& barriers, const std::vector<std::string>& lines) {
+bool names_the_place(const outcome& o, int line, const std::vector<int>& also, const std::map<int, std::uint64_t>& runs, const std::set<std::pair<int, std::uint32_t>>& barriers, const std::vector<std::string>& lines) {
   std::set<int> told = numbers_after(o.text, "ptx line");
   told.insert(o.report.ptx_line);
   for (const int t : told) if (t > 0 && std::abs(t - line) <= near_lines) return true;
+  for (const int a : also) if (told.count(a)) return true;
+  // The warp at fault, when the place belongs to some warps only.
+  std::uint64_t everybody = 0;
+  for (const auto& [l, warps] : runs) everybody |= warps;
+  if (const auto mine = runs.find(line); mine != runs.end() && mine->second != everybody)
+    for (const int w : numbers_after(o.report.threads, "warp")) if (mine->second >> w & 1U) return true;
   const std::set<int> offsets = numbers_after(o.text, "shared offset");
   for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offsets.count(static_cast<int>(offset))) return true;
+  // A ring: what the report names, and what instructions near the place work on, by the notes in the PTX.
+  std::set<std::string> rings;
+  for (const std::string& l : lines) {
+    std::smatch m;
+    if (l.rfind("// tlx.ring", 0) == 0 && std::regex_search(l, m, std::regex("name=(\"[^\"]*\") which=\\w+ offset=(\\d+) bytes=(\\d+) stages=(\\d+)"))) {
+      const std::uint32_t first = 1024 + static_cast<std::uint32_t>(std::stoul(m[2])), bytes = static_cast<std::uint32_t>(std::stoul(m[3])), stages = static_cast<std::uint32_t>(std::stoul(m[4]));
+      for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offset >= first && offset < first + bytes * stages) rings.insert("ring " + m[1].str());
+    }
+  }
+  for (const std::string& r : rings) if (o.text.find(r) != std::string::npos) return true;
   const auto source_of = [&](int l) {
     std::smatch m;
     for (int k = std::min<int>(l, static_cast<int>(lines.size())) - 1; k >= 0 && k > l - 200; --k)
@@ -73,7 +88,7 @@ bool names_the_place(const outcome& o, int line, const std::set<std::pair<int, s
   return false;
 }
 
-struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, survived = 0, misplaced = 0, refused = 0; };
+struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, survived = 0, misplaced = 0, refused = 0, strict = 0, idle = 0; };
 
 }  // namespace
 
@@ -92,6 +107,7 @@ int main(int argc, char** argv) try {
     else if (a == "--dump") dump = next();
     else target = a;
   }
+  setenv("TLX_CACHE", "off", 1);  // the PTX of this build, not of an earlier one
   std::vector<equivalent> equivalents = read_equivalents(std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt");
   std::vector<subject> subjects = shipped(target);
   for (subject& s : mutation::examples(target)) subjects.push_back(std::move(s));
@@ -105,14 +121,23 @@ int main(int argc, char** argv) try {
     const auto begin = std::chrono::steady_clock::now();
     const auto right = s.from->load({.ptx = s.launch.ptx, .cubin = {}});
     std::set<std::pair<int, std::uint32_t>> barriers;
+    std::map<int, std::uint64_t> reached;
+    std::set<int> guarded;
+    bool strict_is_quiet = true;
     for (int seed = 1; seed <= (only_operator.empty() ? unmutated : 1); ++seed) {
       const outcome o = run(s, *right, static_cast<std::uint64_t>(seed));
       const auto& seen = s.from->on->last_run().barrier_lines;
       barriers.insert(seen.begin(), seen.end());
+      for (const auto& [l, warps] : s.from->on->last_run().lines_run) reached[l] |= warps;
+      guarded.insert(s.from->on->last_run().lines_guarded.begin(), s.from->on->last_run().lines_guarded.end());
       if (o.kind == outcome::what::same) continue;
       ++bad;
       std::printf("FINDING in the unmutated kernel: %s on %s, seed %d: %s\n", s.name.c_str(), target.c_str(), seed, o.text.c_str());
       break;
+    }
+    if (const outcome o = run(s, *right, 1, true); o.kind != outcome::what::same) {
+      strict_is_quiet = false;
+      std::printf("note: %s on %s, strict: %s\n", s.name.c_str(), target.c_str(), o.text.c_str());
     }
     const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / (only_operator.empty() ? unmutated : 1);
     std::map<std::string, int> places;
@@ -120,8 +145,10 @@ int main(int argc, char** argv) try {
     for (const mutant& m : mutants(s.launch.ptx)) {
       if (!only_operator.empty() && m.of != only_operator) continue;
       if (only_line && m.line != only_line) continue;
-      if (!full && only_operator.empty() && ++places[m.of] > 2) continue;
       row& r = table[m.of];
+      // What this launch never executes cannot show.
+      if (!(m.of == "drop-predicate" ? guarded.count(m.line) : reached.count(m.line))) { ++r.idle; continue; }
+      if (!full && only_operator.empty() && ++places[m.of] > 2) continue;
       ++r.made;
       ++total;
       ++made;
@@ -135,6 +162,10 @@ int main(int argc, char** argv) try {
         for (int seed = 1; seed <= schedules; ++seed) {
           o = run(s, *code, static_cast<std::uint64_t>(seed));
           if (o.kind != outcome::what::same) break;
+        }
+        if (o.kind == outcome::what::same && !known && strict_is_quiet) {
+          for (int seed = 1; seed <= 4 && o.kind == outcome::what::same; ++seed) o = run(s, *code, static_cast<std::uint64_t>(seed), true);
+          if (o.kind == outcome::what::fault) ++r.strict;
         }
         if (known) {
           known->used = true;
@@ -150,7 +181,7 @@ int main(int argc, char** argv) try {
       switch (o.kind) {
         case outcome::what::fault:
           ++r.fault;
-          right_place = !m.protocol || names_the_place(o, m.line, barriers, lines_of(m.ptx));
+          right_place = !m.protocol || names_the_place(o, m.line, m.also, reached, barriers, lines_of(m.ptx));
           break;
         case outcome::what::differs: ++r.differs; break;
         case outcome::what::stalled: ++r.stalled; break;
@@ -167,15 +198,15 @@ int main(int argc, char** argv) try {
     std::printf("%-20s %s %4d mutants, %.3f s a run, %.1f s\n", s.name.c_str(), target.c_str(), made, each, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
-  std::printf("%-26s %6s %6s %7s %7s %10s %8s %11s\n", "operator", "made", "fault", "differs", "stalled", "equivalent", "survived", "wrong place");
+  std::printf("%-26s %6s %6s %10s %7s %7s %10s %8s %11s %8s\n", "operator", "made", "fault", "(strict)", "differs", "stalled", "equivalent", "survived", "wrong place", "(idle)");
   row all;
   for (const std::string& name : operators()) {
     const row& r = table[name];
     if (!r.made) continue;
-    std::printf("%-26s %6d %6d %7d %7d %10d %8d %11d\n", name.c_str(), r.made, r.fault, r.differs, r.stalled, r.equivalent, r.survived, r.misplaced);
-    all.made += r.made; all.fault += r.fault; all.differs += r.differs; all.stalled += r.stalled; all.equivalent += r.equivalent; all.survived += r.survived; all.misplaced += r.misplaced;
+    std::printf("%-26s %6d %6d %10d %7d %7d %10d %8d %11d %8d\n", name.c_str(), r.made, r.fault, r.strict, r.differs, r.stalled, r.equivalent, r.survived, r.misplaced, r.idle);
+    all.made += r.made; all.fault += r.fault; all.differs += r.differs; all.stalled += r.stalled; all.equivalent += r.equivalent; all.survived += r.survived; all.misplaced += r.misplaced; all.strict += r.strict; all.idle += r.idle;
   }
-  std::printf("%-26s %6d %6d %7d %7d %10d %8d %11d\n", "all", all.made, all.fault, all.differs, all.stalled, all.equivalent, all.survived, all.misplaced);
+  std::printf("%-26s %6d %6d %10d %7d %7d %10d %8d %11d %8d\n", "all", all.made, all.fault, all.strict, all.differs, all.stalled, all.equivalent, all.survived, all.misplaced, all.idle);
   std::printf("%d mutants on %s in %.0f s\n", total, target.c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return bad ? 1 : 0;
 } catch (const tlx::error& e) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <regex>
 
 #include "tlx/support/text.hpp"
@@ -235,15 +236,19 @@ std::vector<mutant> mutants(const std::string& ptx) {
   const program p(ptx);
   std::vector<mutant> out;
   for (const rule& r : rules()) {
+    std::map<std::string, int> same;  // places that read alike are numbered
     std::string before;
     for (std::size_t k = 0; k < p.lines.size(); ++k) {
       const std::string& l = p.lines[k];
       if (!is_code(l)) continue;
       for (const std::string& changed : r.apply(p, k, l)) {
         if (changed == l) continue;
+        const std::string site = cat(normal(l), changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", before);
         program q = p;
         q.lines[k] = changed;
-        out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(normal(l), changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", before), q.joined()});
+        out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), q.joined(), {}});
+        // A leak is reported where the memory was taken.
+        if (out.back().of == "drop-dealloc") for (std::size_t j = 0; j < p.lines.size(); ++j) if (has(p.lines[j], "tcgen05.alloc")) out.back().also.push_back(static_cast<int>(j) + 1);
       }
       before = normal(l);
     }

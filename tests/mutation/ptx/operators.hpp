@@ -11,6 +11,7 @@ struct mutant {
   int line = 0;           // of the PTX, where it was changed
   std::string site;       // what stood there, without register numbers, and what stood before it: survives unrelated edits
   std::string ptx;
+  std::vector<int> also;  // other lines that a report may name: the partner of what was changed
 };
 
 std::vector<std::string> lines_of(const std::string& text);

@@ -11,7 +11,7 @@ namespace mutation {
 using namespace tlx;
 
 // One processor: a persistent kernel has all its tiles on one CTA, so that every ring wraps between tiles.
-recorder::recorder(const std::string& target) : on(sim::open(target, {.seconds_without_progress = 4, .processor_count = 1, .trace_barriers = true})) {}
+recorder::recorder(const std::string& target) : on(sim::open(target, {.seconds_without_progress = 4, .processor_count = 1, .trace = true})) {}
 
 device::address recorder::allocate(std::size_t bytes) {
   const device::address where = on->allocate(bytes);
@@ -52,8 +52,9 @@ void recorder::run(device::module& code, const std::string& entry, const device:
   launches.push_back(std::move(k));
 }
 
-outcome run(const subject& s, device::module& code, std::uint64_t seed) {
+outcome run(const subject& s, device::module& code, std::uint64_t seed, bool strict) {
   sim::machine& m = *s.from->on;
+  m.set_strict(strict);
   for (const recorder::block& b : s.launch.before) m.write(b.where, b.bytes.data(), b.bytes.size());
   m.set_seed(seed);
   outcome o;

@@ -54,7 +54,7 @@ struct outcome {
 };
 
 /// Runs `ptx` in place of the subject's own.
-outcome run(const subject& s, tlx::device::module& code, std::uint64_t seed);
+outcome run(const subject& s, tlx::device::module& code, std::uint64_t seed, bool strict = false);
 
 /// The kernels that come with the library, in a few shapes, and those of the examples. Only on `target`.
 std::vector<subject> shipped(const std::string& target);
