@@ -161,6 +161,7 @@ struct cta {
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
+  std::uint32_t ended_at = no_pc;          // where a thread ended last
   std::unique_ptr<tensor_memory> tmem;
   const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
   const instruction* tensor_freed = nullptr;
@@ -272,6 +273,7 @@ class engine {
   cta& shared_owner(warp& w, const instruction& i, int lane, std::uint32_t address, bool remote);
   std::uint32_t shared_address_of(warp& w, const instruction& i, int lane, std::uint64_t generic_or_shared, bool generic);
   void check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  std::string exit_text(const cta& c) const;  // "; its last thread ended at ptx line 12"
   std::string copy_to(const cta& c, std::uint32_t offset) const;
   void read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
@@ -344,6 +346,7 @@ class engine {
   void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
   void tensor_wait(warp& w, bool store);
   void start_tensor(cta& c);
+  void tensor_release(warp& w, cta& c, int first, int count, const instruction* i);
   void tensor_fenced(warp& w, cta& c, int column, std::uint32_t agent, std::uint32_t clock, const instruction* i);
   /// An MMA or copy issued by `w` reads or writes the columns in the lane groups of the mask.
   void tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i);

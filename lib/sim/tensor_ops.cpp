@@ -72,6 +72,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   if (i.sub == 1) {
     const std::uint32_t address = w.slot<std::uint32_t>(i.a)[0];
     check_not_pending(e, home, tmem_column(address), static_cast<int>(columns), &w, &i, "freed");
+    e.tensor_release(w, home, tmem_column(address), static_cast<int>(columns), &i);
     e.check(t.release(id, address, columns), &w, &i);
     home.tensor_freed = &i;
     e.wake(home, block_reason::tensor_alloc, 0);
@@ -172,7 +173,7 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
     e.commit_issued(w, id);
     o.land = [=](engine& en, int) {
       for (cta* h : homes) {
-        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited"), nullptr, what);
+        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
         mbarrier_state& s = en.barrier_at(*h, offset, nullptr, what, -1);
         en.commit_landed(*h, offset, id);
         en.barrier_done(*h, offset, barrier_arrive(s), nullptr, what, -1);

@@ -116,6 +116,30 @@ void engine::tensor_async(warp& w, cta& c, int first, int count, unsigned groups
   }
 }
 
+/// tcgen05.dealloc is an access of every column: whoever gets them next may write at once.
+void engine::tensor_release(warp& w, cta& c, int first, int count, const instruction* i) {
+  if (w.now.empty() || c.tensor_stores.empty()) return;
+  const std::uint32_t n = c.home->warp_count;
+  for (int g = 0; g < 8; ++g)
+    for (int column = std::max(0, first); column < std::min(first + count, tmem_columns); ++column) {
+      const auto ended = [&](const cta::tensor_store& other, const char* does) {
+        if (!other.clock) return;
+        if (other.clock == not_waited || other.clock > seen_of(w.now.seen, other.agent))
+          fault("race", cat(column_text(column), " is freed by ", agent_name(c, w.agent), " but ", agent_name(c, other.agent), " (", place_of_index(other.at), ") that ", does, " it is not known to have ended"), &w, i);
+        tensor_fenced(w, c, column, other.agent, other.clock, i);
+      };
+      ended(c.tensor_stores[tensor_index(g, column)], "writes");
+      ended(c.tensor_results[tensor_index(g, column)], "writes");
+      ended(c.tensor_uses[tensor_index(g, column)], "reads");
+      const std::uint32_t* const loads = c.tensor_loads.data() + tensor_index(g, column) * n;
+      for (std::uint32_t k = 0; k < n; ++k) {
+        if (!loads[k]) continue;
+        if (loads[k] == not_waited || loads[k] > seen_of(w.now.seen, k)) fault("race", cat(column_text(column), " is freed by ", agent_name(c, w.agent), " but a tcgen05.ld by ", agent_name(c, k), " is not ordered before"), &w, i);
+        tensor_fenced(w, c, column, k, loads[k], i);
+      }
+    }
+}
+
 void engine::commit_issued(warp& w, std::uint64_t id) {
   if (w.now.empty()) return;
   clocks& published = commits[id];

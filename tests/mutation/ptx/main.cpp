@@ -27,7 +27,7 @@ constexpr int near_lines = 40;
 
 struct equivalent { std::string of, subject, site, reason; bool used = false; };
 
-// operator | kernel (a regular expression) | site (a part of it) | reason
+// operator || kernel.target (a regular expression) || site (parts of it, " ... " between them) || reason
 std::vector<equivalent> read_equivalents(const std::string& path) {
   std::vector<equivalent> all;
   std::ifstream in(path);
@@ -45,6 +45,20 @@ std::vector<equivalent> read_equivalents(const std::string& path) {
     all.push_back({parts[0], parts[1], parts[2], line.substr(from)});
   }
   return all;
+}
+
+/// Whether the parts of `pattern` between " ... " stand in `site` one after the other.
+bool matches(const std::string& site, const std::string& pattern) {
+  std::size_t at = 0;
+  for (std::size_t from = 0; from <= pattern.size();) {
+    const std::size_t end = std::min(pattern.find(" ... ", from), pattern.size());
+    const std::string part = pattern.substr(from, end - from);
+    const std::size_t found = site.find(part, at);
+    if (found == std::string::npos) return false;
+    at = found + part.size();
+    from = end + 5;
+  }
+  return true;
 }
 
 std::set<int> numbers_after(const std::string& text, const char* words) {
@@ -157,7 +171,7 @@ int main(int argc, char** argv) try {
       try {
         const auto code = s.from->load({.ptx = m.ptx, .cubin = {}});
         equivalent* known = nullptr;
-        for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && m.site.find(e.site) != std::string::npos) known = &e;
+        for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && matches(m.site, e.site)) known = &e;
         const int schedules = known ? 4 : most_schedules;
         for (int seed = 1; seed <= schedules; ++seed) {
           o = run(s, *code, static_cast<std::uint64_t>(seed));
@@ -198,6 +212,9 @@ int main(int argc, char** argv) try {
     std::printf("%-20s %s %4d mutants, %.3f s a run, %.1f s\n", s.name.c_str(), target.c_str(), made, each, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
+  if (full && only_subject.empty() && only_operator.empty())
+    for (const equivalent& e : equivalents)
+      if (!e.used && std::regex_search(e.subject, std::regex("\\.\\*$|" + target))) std::printf("note: no mutant on %s is like the one listed as equivalent: %s || %s || %s\n", target.c_str(), e.of.c_str(), e.subject.c_str(), e.site.c_str());
   std::printf("%-26s %6s %6s %10s %7s %7s %10s %8s %11s %8s\n", "operator", "made", "fault", "(strict)", "differs", "stalled", "equivalent", "survived", "wrong place", "(idle)");
   row all;
   for (const std::string& name : operators()) {
