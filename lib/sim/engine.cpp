@@ -341,7 +341,7 @@ void engine::after_exit(warp& w) {
   if (--c.live_warps == 0) {
     for (const cta::reader& r : c.async_reads)
       for (const async_operation& o : in_flight)
-        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ptx line ", o.what ? o.what->line : 0, " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)"), &w, o.what);
+        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ", o.what ? place_of(*o.what) : std::string("an unknown place"), " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)", exit_text(c)), &w, o.what);
     c.exited = true;
     if (c.tmem)
       if (const complaint left = c.tmem->end_of_cta(static_cast<int>(c.generation)))

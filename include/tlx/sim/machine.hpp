@@ -50,6 +50,8 @@ class machine : public device::machine {
   virtual const std::optional<fault_report>& last_fault() const = 0;
   virtual void set_seed(std::uint64_t seed) = 0;
   virtual void set_strict(bool strict) = 0;
+  /// A number made of every byte of global memory: equal memory gives equal numbers.
+  virtual std::uint64_t digest() const = 0;
   /// Names an allocation for messages.
   virtual void name(device::address where, const std::string& what) = 0;
 };
