@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "codegen/annotate.hpp"
 #include "codegen/emitter.hpp"
 
 namespace tlx::codegen {
@@ -92,6 +93,8 @@ std::string to_ptx(const ir::kernel& k, const options& how) {
   // An empty section that line directives leave behind: nobody reads it.
   static constexpr std::string_view empty = "\t.section\t.debug_macinfo\t{\t}\n";
   if (const size_t at = ptx.find(empty); at != std::string::npos) ptx.erase(at, empty.size());
+  static constexpr std::string_view before = ".address_size 64\n";
+  if (const size_t at = ptx.find(before); at != std::string::npos) ptx.insert(at + before.size(), notes(k));
   return ptx;
 }
 

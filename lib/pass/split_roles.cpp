@@ -141,7 +141,7 @@ void split_roles(ir::kernel& k) {
             move_ops(*a.body, w.where());
           }
         });
-        mine.set("role", a.name).set("first_warp", static_cast<std::int64_t>(i));
+        mine.set("role", a.name).set("first_warp", static_cast<std::int64_t>(i)).set("warps", std::int64_t{1});
         place_warp_index(k, *mine.regions[0], static_cast<int>(i));
       }
     };
@@ -162,7 +162,7 @@ void split_roles(ir::kernel& k) {
       if (slots == a.warps) run(w);
       else w.when(w.compare("lt", warp, w.integer(first + a.warps)), run);
     });
-    branch.set("role", a.name).set("first_warp", std::int64_t{first});
+    branch.set("role", a.name).set("first_warp", std::int64_t{first}).set("warps", std::int64_t{a.warps});
     place_warp_index(k, *branch.regions[0], first);
     first += slots;
   }

@@ -72,7 +72,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       aligned_to(e, w, i, l, to, 16, "global address");
       e.check_shared_range(*from.home, from.offset, bytes, &w, &i, l);
       e.read_shadow(*from.home, from.offset, bytes, &w, &i, l);
-      e.async_read(w, *from.home, from.offset, bytes, &i, l);
+      e.async_read(w, *from.home, from.offset, bytes, &i, l, false);
       if (!e.memory.at(to, bytes)) e.fault("out_of_bounds", cat(bytes, " bytes of global memory at ", e.memory.describe(to)), &w, &i, 1U << l);
       if (x.reduce) e.check(reduce_allowed(x.op, x.type, reduce_place::global_bulk), &w, &i, 1U << l);
       const std::uint32_t mask = x.byte_mask == no_slot ? 0xFFFFU : w.slot<std::uint32_t>(x.byte_mask)[l];
@@ -95,6 +95,8 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       };
       e.issue(std::move(o));
       e.add_read(*from.home, from.offset, from.offset + bytes, id);
+      e.read_stamps[id] = w.copy_clock;
+      if (!x.reduce && mask == 0xFFFFU) e.async_global_write(w, id, to, bytes, &i);
       join_group(w, l, id);
       continue;
     }
@@ -107,12 +109,13 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       source_address = value_of(w, x.source, l);
       aligned_to(e, w, i, l, source_address, 16, "global address");
       if (!e.memory.at(source_address, bytes)) e.fault("out_of_bounds", cat(bytes, " bytes of global memory at ", e.memory.describe(source_address)), &w, &i, 1U << l);
+      e.race_global(w, source_address, bytes, false, &i, -1);
     } else {
       from = place(e, w, i, l, x.source, false);
       aligned_to(e, w, i, l, from.offset, 16, "shared address");
       e.check_shared_range(*from.home, from.offset, bytes, &w, &i, l);
       e.read_shadow(*from.home, from.offset, bytes, &w, &i, l);
-      e.async_read(w, *from.home, from.offset, bytes, &i, l);
+      e.async_read(w, *from.home, from.offset, bytes, &i, l, false);
       if (to.home == w.home) e.fault("out_of_bounds", "a shared-to-cluster copy must go to another CTA", &w, &i, 1U << l);
       if (x.reduce) e.check(reduce_allowed(x.op, x.type, reduce_place::shared_cluster), &w, &i, 1U << l);
     }
@@ -125,13 +128,15 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       o.home = t.home;
       o.what = what;
       const std::uint64_t id = e.next_operation;
+      const std::uint32_t agent = w.agent, stamp = w.copy_clock;
+      o.writes.push_back({t.home, to.offset, to.offset + bytes});
       o.land = [=, &x](engine& en, int) {
-        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited"), nullptr, what);
+        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
         const std::byte* s = from.home ? from.home->shared.data() + from.offset : en.memory.at(source_address, bytes);
         std::byte* d = t.home->shared.data() + to.offset;
         if (x.reduce) reduce_elements(x.op, x.type, d, s, bytes);
-        else { std::memcpy(d, s, bytes); en.set_shadow(*t.home, to.offset, bytes, shadow_written); en.async_landed(*t.home, to.offset, bytes, *t.barrier_home, bar.offset); }
-        if (from.home) en.end_reads(*from.home, id);
+        else { std::memcpy(d, s, bytes); en.set_shadow(*t.home, to.offset, bytes, shadow_written); en.async_landed(*t.home, to.offset, bytes, *t.barrier_home, bar.offset, what); }
+        if (from.home) { en.end_reads(*from.home, id); en.copy_read_landed(*t.barrier_home, bar.offset, agent, stamp); }
         en.complete_tx(*t.barrier_home, bar.offset, bytes, what);
       };
       e.issue(std::move(o));
@@ -178,7 +183,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
         for_swizzled_parts(swizzle, from.offset, p, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
           e.check_shared_range(*from.home, at, bytes, &w, &i, l);
           e.read_shadow(*from.home, at, bytes, &w, &i, l);
-          e.async_read(w, *from.home, at, bytes, &i, l);
+          e.async_read(w, *from.home, at, bytes, &i, l, false);
           if (!reads.empty() && reads.back().end == at) reads.back().end = at + bytes; else reads.push_back({at, at + bytes, id});
         });
       }
@@ -213,9 +218,12 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
         if (stage == 0) en.end_reads(*from.home, id);
       };
       e.issue(std::move(o));
+      e.read_stamps[id] = w.copy_clock;
+      if (!reduce) for (const box_piece& p : *pieces) if (p.kind == box_piece::what::copy) e.async_global_write(w, id, p.global, p.bytes, &i);
       join_group(w, l, id);
       continue;
     }
+    for (const box_piece& p : *pieces) if (p.kind == box_piece::what::copy) e.race_global(w, p.global, p.bytes, false, &i, -1);
     const bool cluster_form = x.to == space::shared_cluster;
     const shared_place to = place(e, w, i, l, x.destination, cluster_form), bar = place(e, w, i, l, x.barrier, cluster_form);
     if (to.offset % 128) { aligned_to(e, w, i, l, to.offset, 16, "shared address"); e.lint("the shared address of a tensor copy is not aligned to 128 bytes", &i); }
@@ -232,8 +240,13 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
       async_operation o;
       o.home = t.home;
       o.what = what;
+      if (!pieces->empty()) {
+        std::uint32_t last = 0;
+        for (const box_piece& p : *pieces) last = std::max(last, p.shared_offset + p.bytes);
+        o.writes.push_back({t.home, to.offset, to.offset + last});
+      }
       o.land = [=](engine& en, int) {
-        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited"), nullptr, what);
+        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
         for (const box_piece& p : *pieces) {
           const std::byte* s = p.kind == box_piece::what::copy ? en.memory.at(p.global, p.bytes) : nullptr;
           for_swizzled_parts(swizzle, to.offset, p, [&](std::uint32_t at, std::uint32_t done, std::uint32_t bytes) {
@@ -241,7 +254,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
             if (s) std::memcpy(d, s + done, bytes);
             else if (p.kind == box_piece::what::fill) for (std::uint32_t k = 0; k < bytes; ++k) d[k] = pattern[(p.shared_offset + done + k) & 15U];
             en.set_shadow(*t.home, at, bytes, p.kind == box_piece::what::pad ? shadow_unwritten : shadow_written);
-            en.async_landed(*t.home, at, bytes, *t.barrier_home, bar.offset);
+            en.async_landed(*t.home, at, bytes, *t.barrier_home, bar.offset, what);
           });
         }
         en.complete_tx(*t.barrier_home, bar.offset, transaction, what);
@@ -267,7 +280,7 @@ step op_bulk_group(engine& e, warp& w, context&, const instruction& i, lanes act
     if (t.bulk_groups.size() <= keep) continue;
     const std::size_t n = t.bulk_groups.size() - keep;
     for (std::size_t g = 0; g < n; ++g)
-      for (const std::uint64_t id : t.bulk_groups[g]) { e.force(id, i.sub == 2 ? 0 : 1); e.observe_operation(w, id); }
+      for (const std::uint64_t id : t.bulk_groups[g]) { e.force(id, i.sub == 2 ? 0 : 1); e.observe_read(w, id, active); if (i.sub == 1) e.observe_operation(w, id); }
     if (i.sub == 1) t.bulk_groups.erase(t.bulk_groups.begin(), t.bulk_groups.begin() + static_cast<std::ptrdiff_t>(n));
   }
   return step::next;
@@ -293,6 +306,7 @@ step op_copy_async(engine& e, warp& w, context&, const instruction& i, lanes act
       aligned_to(e, w, i, l, from, size, "global address");
       if (!e.memory.at(from, bytes)) e.fault("out_of_bounds", cat(bytes, " bytes of global memory at ", e.memory.describe(from)), &w, &i, 1U << l);
     }
+    if (bytes) e.race_global(w, from, bytes, false, &i, l);
     e.check_shared_range(*home, to.offset, size, &w, &i, l);
     e.generic_write(w, *home, to.offset, size, &i, l);
     e.mark_in_flight(*home, to.offset, size, &w, &i, l);
@@ -336,7 +350,7 @@ step op_copy_async_arrive(engine& e, warp& w, context&, const instruction& i, la
     if (!(i.flags & 1)) e.barrier_done(*bar.home, bar.offset, barrier_add_pending(s), &w, &i, l);
     std::vector<std::uint64_t> ids = w.of(l).open_copies;
     for (const auto& g : w.of(l).copy_groups) ids.insert(ids.end(), g.begin(), g.end());
-    e.arrive_mbarrier(w, *bar.home, bar.offset);
+    e.arrive_mbarrier(w, *bar.home, bar.offset, active);
     async_operation o;
     o.home = bar.home;
     o.what = what;
@@ -373,10 +387,10 @@ step op_store_async(engine& e, warp& w, context&, const instruction& i, lanes ac
     o.home = to.home;
     o.what = what;
     o.land = [=, &x](engine& en, int) {
-      if (to.home->exited) en.fault("peer_exited", cat("a store lands in CTA rank ", to.home->rank, ", which has exited"), nullptr, what);
+      if (to.home->exited) en.fault("peer_exited", cat("a store lands in CTA rank ", to.home->rank, ", which has exited", en.exit_text(*to.home)), nullptr, what);
       std::byte* d = to.home->shared.data() + to.offset;
       if (x.reduce) reduce_elements(x.op, x.type, d, data.data(), bytes);
-      else { std::memcpy(d, data.data(), bytes); en.set_shadow(*to.home, to.offset, bytes, shadow_written); en.async_landed(*to.home, to.offset, bytes, *bar.home, bar.offset); }
+      else { std::memcpy(d, data.data(), bytes); en.set_shadow(*to.home, to.offset, bytes, shadow_written); en.async_landed(*to.home, to.offset, bytes, *bar.home, bar.offset, what); }
       en.complete_tx(*bar.home, bar.offset, bytes, what);
     };
     e.issue(std::move(o));
@@ -439,7 +453,7 @@ step op_launch_cancel(engine& e, warp& w, context&, const instruction& i, lanes 
       for (cta* h : homes) {
         std::memcpy(h->shared.data() + to.offset, answer, 16);
         en.set_shadow(*h, to.offset, 16, shadow_written);
-        en.async_landed(*h, to.offset, 16, *h, bar.offset);
+        en.async_landed(*h, to.offset, 16, *h, bar.offset, what);
         en.complete_tx(*h, bar.offset, 16, what);
       }
     };

@@ -11,11 +11,44 @@ namespace tlx::sim {
 std::string engine::where(const warp& w, lanes who) const {
   const cta& c = *w.home;
   std::string s = cat("CTA (", c.id.x, ",", c.id.y, ",", c.id.z, ") warp ", w.index);
+  if (const std::string role = role_name(w); !role.empty()) s += cat(" (", role, ")");
   if (who) {
     const int first = std::countr_zero(who), n = std::popcount(who);
     s += n == 1 ? cat(" lane ", first) : n == 32 ? "" : cat(" lanes ", first, "..", 31 - std::countl_zero(who));
   }
   return s;
+}
+
+std::string engine::place_name(std::uint32_t offset, bool data) const {
+  for (const ring_note& r : code.text->rings) {
+    const std::uint32_t first = code.dynamic_shared_start + r.offset;
+    if (r.which == "columns" || (r.which == "slots") != data || offset < first || (offset - first) / r.bytes >= r.stages) continue;
+    const std::string slot = cat("slot ", (offset - first) / r.bytes, " of ring \"", r.name, "\"");
+    return data ? slot : cat(r.which, " barrier of ", r.stages > 1 || r.which == "full" || r.which == "empty" ? slot : cat("\"", r.name, "\""));
+  }
+  return {};
+}
+
+std::string engine::byte_text(std::uint32_t offset) const {
+  const std::string name = place_name(offset, true);
+  return cat("shared memory byte ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
+}
+
+std::string engine::column_text(int column) const {
+  for (const ring_note& r : code.text->rings)
+    if (r.which == "columns" && column >= static_cast<int>(r.offset) && (static_cast<std::uint32_t>(column) - r.offset) / r.bytes < r.stages)
+      return cat("tensor memory column ", column, " (slot ", (static_cast<std::uint32_t>(column) - r.offset) / r.bytes, " of ring \"", r.name, "\")");
+  return cat("tensor memory column ", column);
+}
+
+std::string engine::barrier_text(std::uint32_t offset) const {
+  const std::string name = place_name(offset, false);
+  return cat("mbarrier at shared offset ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
+}
+
+std::string engine::role_name(const warp& w) const {
+  for (const role_note& r : code.text->roles) if (w.index >= r.first && w.index <= r.last) return cat("role \"", r.name, "\"");
+  return {};
 }
 
 fault_report engine::report_of(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) const {
@@ -70,13 +103,13 @@ void engine::report_deadlock() {
           switch (x.why) {
             case block_reason::cta_barrier: {
               const cta_barrier& b = c->named[x.key];
-              line = cat("wait at CTA barrier ", x.key, ": ", b.arrived, " of ", b.expected ? b.expected : [&] { std::uint32_t n = 0; for (const auto& y : c->warps) n += static_cast<std::uint32_t>(std::popcount(y->live())); return n; }(), " threads arrived");
+              line = cat(role_name(*w), role_name(*w).empty() ? "" : " ", "wait at CTA barrier ", x.key, ": ", b.arrived, " of ", b.expected ? b.expected : [&] { std::uint32_t n = 0; for (const auto& y : c->warps) n += static_cast<std::uint32_t>(std::popcount(y->live())); return n; }(), " threads arrived");
               break;
             }
             case block_reason::cluster_barrier: line = cat("wait at the cluster barrier: ", k->barrier_arrived, " threads arrived"); break;
             case block_reason::mbarrier: {
               const auto found = c->barriers.find(x.key);
-              line = cat("wait (ptx line ", i.line, ") for phase ", x.phase - 1, " of the mbarrier at shared offset ", x.key);
+              line = cat(role_name(*w), role_name(*w).empty() ? "" : " ", "wait (", place_of(i), ") for phase ", x.phase - 1, " of the ", barrier_text(x.key));
               if (found != c->barriers.end()) line += cat(": ", describe(found->second));
               break;
             }
@@ -96,6 +129,14 @@ void engine::report_deadlock() {
       }
     }
   if (more) text += cat("\n    and ", more, " more places");
+  // Who has left cannot signal any more.
+  std::set<std::string> gone;
+  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(role_name(*w));
+  if (!gone.empty()) {
+    text += "\n    ended: ";
+    bool first_name = true;
+    for (const std::string& name : gone) { text += cat(first_name ? "" : ", ", name); first_name = false; }
+  }
   fault("deadlock", text, who, first);
 }
 
@@ -231,13 +272,14 @@ step op_cluster_barrier(engine& e, warp& w, context& c, const instruction& i, la
 mbarrier_state& engine::barrier_at(cta& c, std::uint32_t offset, const warp* w, const instruction* i, int lane) {
   const lanes who = lane < 0 ? 0 : 1U << lane;
   check(check_barrier_address(offset), w, i, who);
+  if (how.trace && i) barrier_lines.emplace(i->line, offset);
   const auto found = c.barriers.find(offset);
-  if (found == c.barriers.end()) fault("barrier_misuse", cat("no live mbarrier at shared offset ", offset, " of CTA rank ", c.rank, ": it was never initialised, or invalidated"), w, i, who);
+  if (found == c.barriers.end()) fault("barrier_misuse", cat("no live ", barrier_text(offset), " of CTA rank ", c.rank, ": it was never initialised, or invalidated"), w, i, who);
   return found->second;
 }
 
 void engine::barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a, const warp* w, const instruction* i, int lane) {
-  check(a.fault, w, i, lane < 0 ? 0 : 1U << lane);
+  if (a.fault) fault(to_string(a.fault.kind), cat(a.fault.text, ", ", barrier_text(offset), " of CTA rank ", c.rank), w, i, lane < 0 ? 0 : 1U << lane);
   if (a.lint) { if (how.strict) check(a.lint, w, i, lane < 0 ? 0 : 1U << lane); lint(a.lint.text, i); }
   if (a.completed) {
     note_event();
@@ -276,6 +318,7 @@ step op_mbarrier(engine& e, warp& w, context&, const instruction& i, lanes activ
       const barrier_answer a = barrier_init(s, static_cast<std::int32_t>(w.slot<std::uint32_t>(i.b)[l]));
       e.check(a.fault, &w, &i, 1U << l);
       home.barriers[offset] = s;
+      if (e.how.trace) e.barrier_lines.emplace(i.line, offset);
       e.set_shadow(home, offset, 8, shadow_barrier);
       e.init_barrier(w, home, offset);
       continue;
@@ -290,7 +333,8 @@ step op_mbarrier(engine& e, warp& w, context&, const instruction& i, lanes activ
       case 2: case 3: {
         const std::uint32_t b = i.b == no_slot ? 1 : w.slot<std::uint32_t>(i.b)[l];
         const std::int64_t count = i.flags & 1 ? 1 : b, bytes = i.flags & 1 ? b : 0;
-        e.arrive_mbarrier(w, home, offset);
+        if (i.flags & 8) { if (!w.fenced.empty()) home.barrier_sync[offset].arriving.join(w.fenced); }
+        else e.arrive_mbarrier(w, home, offset, active);
         const barrier_answer a = i.sub == 2 ? barrier_arrive(s, count, bytes, i.flags & 2) : barrier_arrive_drop(s, count, bytes, i.flags & 2);
         if (i.d != no_slot) w.slot<std::uint64_t>(i.d)[l] = a.token;
         e.barrier_done(home, offset, a, &w, &i, l);
@@ -322,7 +366,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
       const std::uint32_t parity = w.slot<std::uint32_t>(i.b)[l] & 1U;
       if (c.phase && c.key == offset) {
         // Blocked here before: the barrier must not have run past the phase that was meant.
-        e.check(check_waiter(s, c.phase - 1), &w, &i, 1U << l);
+        if (const complaint late = check_waiter(s, c.phase - 1)) e.fault(to_string(late.kind), cat(late.text, ", ", e.barrier_text(offset)), &w, &i, 1U << l);
       }
       done = barrier_test_parity(s, parity);
       if (!done) phase = meant_phase(s, parity);

@@ -1,5 +1,6 @@
 #include "tlx/sim/case.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -156,7 +157,23 @@ buffer_result compare(const json& x, const buffer_info& b, const std::string& ha
   return r;
 }
 
-void run_once(const std::string& folder, const json& c, const std::string& ptx, const case_options& how, std::uint64_t seed, case_result& out) {
+/// Sums of floats depend on the order of their atomic additions: then bits may differ between schedules.
+bool adds_floats_atomically(const std::string& ptx) {
+  for (std::size_t from = 0; from < ptx.size();) {
+    const std::size_t end = std::min(ptx.find_first_of(";\n", from), ptx.size());
+    const std::string_view line = std::string_view(ptx).substr(from, end - from);
+    from = end + 1;
+    const bool atomic = line.find("red.") != std::string_view::npos || line.find("atom.") != std::string_view::npos || line.find("cp.reduce") != std::string_view::npos;
+    if (!atomic || line.find("add") == std::string_view::npos) continue;
+    // A tensor map names the type of a tensor reduction: it may be one of floats.
+    for (const char* type : {".f16", ".bf16", ".f32", ".f64", "bulk.tensor"}) if (line.find(type) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+using contents = std::map<std::string, std::string>;  // of every buffer, by name
+
+void run_once(const std::string& folder, const json& c, const std::string& ptx, const case_options& how, std::uint64_t seed, case_result& out, contents& after) {
   options o;
   o.seed = seed;
   o.strict = how.strict;
@@ -204,17 +221,17 @@ void run_once(const std::string& folder, const json& c, const std::string& ptx, 
     return;
   }
   account();
+  after.clear();
+  for (const auto& [name, b] : buffers) { std::string& bytes = after[name]; bytes.resize(b.bytes); m->read(bytes.data(), b.where, b.bytes); }
   if (!how.dump.empty()) {
     std::filesystem::create_directories(how.dump);
-    for (const auto& [name, b] : buffers) { std::string bytes(b.bytes, '\0'); m->read(bytes.data(), b.where, b.bytes); write_file(how.dump + "/" + name + ".bin", bytes); }
+    for (const auto& [name, bytes] : after) write_file(how.dump + "/" + name + ".bin", bytes);
   }
   if (c.contains("expect"))
     for (const json& x : c.at("expect")) {
       const auto found = buffers.find(x.at("buffer").get<std::string>());
       if (found == buffers.end()) raise(user_error({.id = "case-malformed", .what = cat("expect names buffer ", x.at("buffer").dump())}));
-      std::string have(found->second.bytes, '\0');
-      m->read(have.data(), found->second.where, found->second.bytes);
-      out.results.push_back(compare(x, found->second, have, folder));
+      out.results.push_back(compare(x, found->second, after[found->first], folder));
     }
 }
 
@@ -230,8 +247,10 @@ case_result run_case(const std::string& folder, const case_options& how) {
     const std::string wanted = c.value("expect_fault", std::string());
     const int schedules = wanted.empty() ? std::max(1, how.schedules) : std::max(32, how.schedules);
     std::optional<fault_report> other;
+    const bool bits_may_differ = adds_floats_atomically(ptx);
+    contents first, now;
     for (int k = 0; k < schedules; ++k) {
-      run_once(folder, c, ptx, how, how.seed + static_cast<std::uint64_t>(k), out);
+      run_once(folder, c, ptx, how, how.seed + static_cast<std::uint64_t>(k), out, now);
       if (!wanted.empty()) {
         if (!out.fault) continue;
         if (out.fault->kind == wanted) { out.exit = 0; return out; }
@@ -243,6 +262,16 @@ case_result run_case(const std::string& folder, const case_options& how) {
       if (out.fault) { out.exit = 2; return out; }
       for (const buffer_result& r : out.results) if (!r.ok) { out.exit = 1; out.message = cat("buffer \"", r.buffer, "\" differs from what is expected"); }
       if (out.exit) return out;
+      if (k == 0) first = now;
+      else if (!bits_may_differ)
+        for (const auto& [name, bytes] : now)
+          if (bytes != first[name]) {
+            const auto at = std::mismatch(bytes.begin(), bytes.end(), first[name].begin()).first - bytes.begin();
+            out.exit = 1;
+            out.message = cat("the result depends on the schedule: byte ", at, " of buffer \"", name, "\" is ", static_cast<int>(static_cast<unsigned char>(bytes[static_cast<std::size_t>(at)])), " at seed ", out.seed, " and ",
+                              static_cast<int>(static_cast<unsigned char>(first[name][static_cast<std::size_t>(at)])), " at seed ", how.seed);
+            return out;
+          }
     }
     if (!wanted.empty()) { out.exit = 1; out.fault = other; out.message = cat("no schedule of ", schedules, " showed the fault ", wanted); }
     if (expected_exit) { out.message = cat("the simulator accepted what it should refuse with exit ", expected_exit); out.exit = 1; }

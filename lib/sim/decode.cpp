@@ -78,6 +78,11 @@ bool decoder::skip_memory_order() {
     const int k = take_one({"weak", "cta", "cluster", "gpu", "sys", "volatile", "relaxed", "acquire", "release", "acq_rel", "sc", "mmio"});
     if (k < 0) return strong;
     strong = strong || k >= 5;
+    if (k >= 1 && k <= 4) memory_order = static_cast<std::uint8_t>((memory_order & 0xFU) | static_cast<unsigned>(k) << 4);
+    if (k >= 5) memory_order |= order_strong;
+    if (k == 7 || k == 9 || k == 10) memory_order |= order_acquire;
+    if (k == 8 || k == 9 || k == 10) memory_order |= order_release;
+    if (k == 6) memory_order |= order_relaxed;
   }
 }
 
@@ -402,6 +407,7 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
       split(raw.opcode, d.words);
       d.used.assign(d.words.size(), false);
       d.out = instruction{};
+      d.memory_order = 0;
       d.out.line = raw.line;
       d.out.from = raw.from;
       d.out.opcode = raw.opcode;
@@ -428,6 +434,7 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
     split(last.opcode, d.words);
     d.used.assign(d.words.size(), false);
     d.out = instruction{};
+    d.memory_order = 0;
     d.out.line = last.line;
     d.out.opcode = last.opcode;
     decode_control(d);

@@ -9,6 +9,9 @@
 
 namespace tlx::sim {
 
+/// In instruction::flags of loads, stores and atomics. Scopes: 0 not said, 1 cta, 2 cluster, 3 gpu, 4 sys, in bits 4 and up.
+enum order_flags : std::uint8_t { order_strong = 1, order_acquire = 2, order_release = 4, order_relaxed = 8 };
+
 struct decoder {
   decoder(module_text& text, program& into, int target) : m(text), p(into), sm(target) {}
   module_text& m;
@@ -49,6 +52,7 @@ struct decoder {
   [[noreturn]] void bad(const std::string& what) const;
   void skip_cache_words();                  // .L1::..., .L2::..., .nc is not one of them
   bool skip_memory_order();                 // .weak .volatile .relaxed .acquire .release .acq_rel .sc and scopes; true when the access is strong
+  std::uint8_t memory_order = 0;                   // what the words skipped so far said: order_flags
 
   // ---- operands
   std::size_t count() const { return raw->operands.size(); }

@@ -243,7 +243,8 @@ bool tensor(decoder& d) {
     return true;
   }
   if (const int w = d.take_one({"wait::ld", "wait::st"}); w >= 0) { d.take("sync"); d.take("aligned"); o.sub = static_cast<std::uint8_t>(w); o.run = op_tmem_wait; return true; }
-  if (d.take("fence::before_thread_sync") || d.take("fence::after_thread_sync")) { o.run = op_nothing; return true; }
+  if (d.take("fence::before_thread_sync")) { o.run = op_tmem_fence; return true; }
+  if (d.take("fence::after_thread_sync")) { o.sub = 1; o.run = op_tmem_fence; return true; }
   if (d.take("commit")) {
     auto x = std::make_shared<copy_detail>();
     x->cta_group = take_group(d);

@@ -15,7 +15,8 @@ std::vector<raw_operand> elements(const raw_operand& o) {
 void load_store(decoder& d, bool load) {
   instruction& o = d.out;
   d.take("nc");
-  o.flags = d.skip_memory_order() ? 1 : 0;
+  d.skip_memory_order();
+  o.flags = d.memory_order;
   d.skip_cache_words();
   const space where = d.take_space(space::generic);
   d.skip_cache_words();
@@ -63,7 +64,7 @@ void atomic(decoder& d, bool result) {
   o.count = static_cast<std::uint8_t>(n);
   o.wide = bits_of(t) == 64;
   o.mode.from = t;
-  o.flags = 1;
+  o.flags = static_cast<std::uint8_t>(d.memory_order | order_strong);
   if (a.where != space::global) d.p.smallest_shared_access = std::min<std::uint32_t>(d.p.smallest_shared_access, o.bytes);
   const std::vector<raw_operand> values = elements(d.operand(first + 1));
   if (values.size() != n) d.bad("the vector has the wrong length");

@@ -43,6 +43,7 @@ void mbarrier(decoder& d) {
   d.skip_memory_order();
   const space where = d.take_space(space::generic);
   d.skip_memory_order();
+  if (d.memory_order & order_relaxed) o.flags |= 8;
   if (!d.take("b64")) d.bad("needs .b64");
   o.sub = static_cast<std::uint8_t>(what);
   o.run = what == 6 || what == 7 ? op_mbarrier_wait : op_mbarrier;

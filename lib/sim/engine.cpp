@@ -16,6 +16,7 @@ engine::engine(global_memory& memory_, const program& code_, const launch_shape&
   cluster_count = std::uint64_t{cluster_grid.x} * cluster_grid.y * cluster_grid.z;
   shared_bytes = code.dynamic_shared_start + shape.dynamic_shared;
   looks_at_time = std::any_of(code.code.begin(), code.code.end(), [](const instruction& i) { return i.run == op_time && i.sub >= 3; });
+  if (how.trace) reached.assign(code.code.size(), {});
 }
 
 namespace {
@@ -149,7 +150,6 @@ void engine::run_all() {
   const std::uint32_t processors = how.processor_count > 0 ? static_cast<std::uint32_t>(how.processor_count) : sm >= 100 ? 148U : 132U;
   const std::uint32_t per_processor = std::clamp<std::uint32_t>(233472U / std::max(1U, shared_bytes), 1U, 16U);
   const std::size_t capacity = std::max<std::size_t>(1, std::size_t{processors} * per_processor / size);
-  const unsigned mode = static_cast<unsigned>(how.seed % 4);
   auto last_progress = clock_type::now();
   std::uint64_t last_seen = 0, since_check = 0;
   for (;;) {
@@ -169,14 +169,10 @@ void engine::run_all() {
       if (let_time_pass()) continue;
       report_deadlock();
     }
-    if (!in_flight.empty()) {
-      if (mode == 2) { land_some(); continue; }
-      const unsigned rarity = mode == 0 ? 4 : mode == 1 ? 256 : 16;
-      if (chance(rarity) == 0) { land_some(); continue; }
-    }
-    const std::size_t pick = queue.size() == 1 ? 0 : random() % queue.size();
+    if (lands_now()) { land_some(); continue; }
+    const std::size_t pick = pick_warp();
     warp& w = *queue[pick];
-    run_warp(w, 1 + chance(8U << chance(6)));
+    run_warp(w, pick_budget());
     bool any = false;
     for (const context& c : w.contexts) any = any || c.at == context::state::runnable;
     if (!any || w.done) {
@@ -266,6 +262,10 @@ void engine::run_warp(warp& w, unsigned budget) {
         active &= i.guard_inverted ? ~p : p;
       }
       ++executed;
+      if (!reached.empty()) [[unlikely]] {
+        if (active) reached[c->pc].warps |= std::uint64_t{1} << w.index % 64;
+        if (active != c->who) reached[c->pc].guarded = true;
+      }
       if (!active) { ++c->pc; continue; }
       lane_count += static_cast<unsigned>(std::popcount(active));
       if (i.touches_wgmma) [[unlikely]] touch_wgmma(w, i);
@@ -323,6 +323,7 @@ step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
   };
   child(taken, i.target);
   child(stay, fall);
+  if (c.children == 0) c.at = context::state::runnable;  // neither side has anything between
   return step::moved;
 }
 
@@ -342,6 +343,7 @@ void engine::end_context(warp& w, context& c) {
 }
 
 void engine::exit_lanes(warp& w, context& c, lanes who) {
+  w.home->ended_at = c.pc;
   w.exited |= who;
   c.who &= ~who;
   if (!c.who) end_context(w, c);
@@ -355,15 +357,19 @@ void engine::exit_lanes(warp& w, context& c, lanes who) {
   }
 }
 
+std::string engine::exit_text(const cta& c) const { return c.ended_at < code.code.size() ? cat("; its last thread ended at ", place_of(code.code[c.ended_at])) : std::string(); }
+
 void engine::after_exit(warp& w) {
   cta& c = *w.home;
   land_wgmmas(w, 0);
   if (--c.live_warps == 0) {
     for (const cta::reader& r : c.async_reads)
       for (const async_operation& o : in_flight)
-        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ptx line ", o.what ? o.what->line : 0, " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)"), &w, o.what);
+        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ", o.what ? place_of(*o.what) : std::string("an unknown place"), " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)", exit_text(c)), &w, o.what);
     c.exited = true;
-    if (c.tmem) check(c.tmem->end_of_cta(static_cast<int>(c.generation)), &w, nullptr);
+    if (c.tmem)
+      if (const complaint left = c.tmem->end_of_cta(static_cast<int>(c.generation)))
+        fault(to_string(left.kind), c.tensor_allocated ? cat(left.text, "; it was allocated at ", place_of(*c.tensor_allocated), exit_text(c)) : left.text, &w, nullptr);
     --c.home->live_ctas;
   }
   check_barriers(c);
@@ -408,7 +414,7 @@ void engine::land_at(std::size_t index) {
   note_event();
 }
 
-void engine::land_some() { land_at(in_flight.size() == 1 ? 0 : random() % in_flight.size()); }
+void engine::land_some() { land_at(pick_landing()); }
 
 void engine::force(std::uint64_t id, int stage) {
   for (;;) {

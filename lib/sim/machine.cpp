@@ -50,6 +50,13 @@ class simulated_machine final : public machine {
   const statistics& last_run() const override { return last_; }
   const std::optional<fault_report>& last_fault() const override { return fault_; }
   void set_seed(std::uint64_t seed) override { options_.seed = seed; }
+  void set_strict(bool strict) override { options_.strict = strict; }
+  std::uint64_t digest() const override {
+    std::uint64_t h = 0xCBF29CE484222325ULL;
+    for (const auto& a : memory_->list)
+      for (std::size_t k = 0; k < a->bytes; ++k) h = (h ^ static_cast<std::uint64_t>(a->data[k])) * 0x100000001B3ULL;
+    return h;
+  }
   void name(device::address where, const std::string& what) override {
     const std::lock_guard lock(mutex_);
     if (allocation* a = memory_->find(where)) a->name = what;
@@ -116,6 +123,11 @@ class simulated_machine final : public machine {
       last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       last_.lints = e.lints;
       last_.printed = e.printed;
+      last_.barrier_lines = e.barrier_lines;
+      for (std::size_t k = 0; k < e.reached.size(); ++k) {
+        if (e.reached[k].warps) last_.lines_run[p.code[k].line] |= e.reached[k].warps;
+        if (e.reached[k].guarded) last_.lines_guarded.insert(p.code[k].line);
+      }
     };
     try {
       e.run();

@@ -226,6 +226,11 @@ void engine::land_wgmmas(warp& w, std::size_t groups_left) {
     const std::size_t n = w.wgmma_groups.front();
     w.wgmma_groups.pop_front();
     for (std::size_t k = 0; k < n; ++k) land(*this, w, w.wgmmas[k]);
+    if (n && !w.now.empty()) {
+      const std::uint32_t agent = 2 * w.home->home->warp_count + w.agent;
+      if (w.now.seen.size() <= agent) w.now.seen.resize(agent + 1);
+      w.now.seen[agent] = std::max(w.now.seen[agent], w.wgmmas[n - 1].clock);
+    }
     w.wgmmas.erase(w.wgmmas.begin(), w.wgmmas.begin() + static_cast<std::ptrdiff_t>(n));
     any = any || n;
   }
@@ -248,25 +253,29 @@ template <class Visit> void for_slots(const program& p, const instruction& i, Vi
 
 void mark_wgmma_registers(program& p) {
   bool any = false;
-  for (const instruction& i : p.code) any = any || i.run == op_wgmma;
+  for (const instruction& i : p.code) any = any || i.run == op_wgmma || (i.run == op_tmem_move && !p.detail<tensor_move_detail>(i).store);
   if (!any) return;
   p.wgmma_registers.assign(p.register_bytes / 128 + 1, 0);
   for (const instruction& i : p.code) {
+    if (i.run == op_tmem_move && !p.detail<tensor_move_detail>(i).store)
+      for (const std::uint32_t s : p.detail<tensor_move_detail>(i).registers) if (s != no_slot) p.wgmma_registers[s / 128] = 1;
     if (i.run != op_wgmma) continue;
     const wgmma_detail& x = p.detail<wgmma_detail>(i);
     for (const std::uint32_t s : x.d_slots) p.wgmma_registers[s / 128] = 1;
     for (const std::uint32_t s : x.a_slots) p.wgmma_registers[s / 128] = 1;
   }
   for (instruction& i : p.code) {
-    if (i.run == op_wgmma) continue;
+    if (i.run == op_wgmma || i.run == op_tmem_move) continue;
     for_slots(p, i, [&](std::uint32_t slot, bool) { if (slot != no_slot && slot / 128 < p.wgmma_registers.size() && p.wgmma_registers[slot / 128]) i.touches_wgmma = true; });
   }
 }
 
 void engine::touch_wgmma(warp& w, const instruction& i) {
+  if (on == chip::blackwell && !w.tensor_loads_pending) return;
   for_slots(code, i, [&](std::uint32_t slot, bool write) {
     if (slot == no_slot || slot / 128 >= code.wgmma_registers.size() || !code.wgmma_registers[slot / 128]) return;
     w.unfenced[slot / 128] = 1;
+    if (w.tensor_loads_pending && w.pinned[slot / 128] == 3) fault("race", "a register of a tcgen05.ld is touched before tcgen05.wait::ld", &w, &i);
     if (w.wgmmas.empty()) return;
     const std::uint8_t how_pinned = w.pinned[slot / 128];
     if (how_pinned == 1 || (how_pinned == 2 && write)) fault("race", how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched before wgmma.wait_group" : "an A register of a wgmma in flight is written before wgmma.wait_group", &w, &i);
@@ -295,13 +304,14 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
     for (const byte_range& r : ranges) {
       e.check_shared_range(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.read_shadow(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
-      e.async_read(w, *w.home, r.begin, r.end - r.begin, &i, -1);
+      e.async_read(w, *w.home, r.begin, r.end - r.begin, &i, -1, true);
       e.add_read(*w.home, r.begin, r.end, pending.id);
     }
     return v[0];
   };
   if (!x.a_in_registers) pending.a_descriptor = operand(x.a_descriptor, a_form(x), true);
   pending.b_descriptor = operand(x.b_descriptor, b_form(x), false);
+  pending.clock = w.matrix_clock;
   // A chain on one accumulator may go on; reading or writing another pending wgmma's registers with another shape may not.
   w.wgmmas.push_back(pending);
   ++w.wgmma_open;

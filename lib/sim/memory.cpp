@@ -60,6 +60,13 @@ void engine::check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes,
     fault("out_of_bounds", cat("shared memory bytes [", offset, ", ", offset + bytes, ") of CTA rank ", c.rank, " are outside [", shared_start, ", ", shared_bytes, ")"), w, i, lane < 0 ? 0 : 1U << lane);
 }
 
+/// ": cp.async.bulk... of ptx line 12", the copy in flight that will write this byte, if it is known by its mark.
+std::string engine::copy_to(const cta& c, std::uint32_t offset) const {
+  for (const async_operation& o : in_flight)
+    for (const auto& [home, begin, end] : o.writes) if (home == &c && begin <= offset && offset < end) return cat(": ", std::string(o.what->opcode), " of ", place_of(*o.what));
+  return {};
+}
+
 void engine::read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane) {
   const std::uint8_t* s = c.shadows.data() + offset;
   if (bytes == 4) { std::uint32_t v; std::memcpy(&v, s, 4); if (v == 0x01010101U) [[likely]] return; }
@@ -67,9 +74,9 @@ void engine::read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const 
   for (std::size_t k = 0; k < bytes; ++k) {
     if (s[k] == shadow_written) [[likely]] continue;
     const lanes who = lane < 0 ? 0 : 1U << lane;
-    if (s[k] == shadow_in_flight) fault("race", cat("shared memory byte ", offset + k, " is read while an asynchronous copy to it is in flight"), w, i, who);
-    if (s[k] == shadow_barrier) fault("barrier_misuse", cat("shared memory byte ", offset + k, " belongs to a live mbarrier and is read like ordinary memory"), w, i, who);
-    note_uninitialized(cat("shared memory byte ", offset + k, " is read but nobody wrote it"), w, i, who);
+    if (s[k] == shadow_in_flight) fault("race", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " is read while an asynchronous copy to it is in flight", copy_to(c, static_cast<std::uint32_t>(offset + k))), w, i, who);
+    if (s[k] == shadow_barrier) fault("barrier_misuse", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " belongs to a live mbarrier and is read like ordinary memory"), w, i, who);
+    note_uninitialized(cat(byte_text(static_cast<std::uint32_t>(offset + k)), " is read but nobody wrote it"), w, i, who);
     return;
   }
 }
@@ -81,8 +88,9 @@ void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, con
   for (const cta::reader& r : c.async_reads)
     if (offset < r.end && r.begin < offset + bytes) {
       std::string by;
-      for (const async_operation& o : in_flight) if (o.id == r.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ptx line ", o.what->line);
-      fault("race", cat("shared memory byte ", std::max(offset, r.begin), " is overwritten while an asynchronous operation may still read it", by), w, i, lane < 0 ? 0 : 1U << lane);
+      for (const async_operation& o : in_flight) if (o.id == r.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ", place_of(*o.what));
+      for (const auto& x : c.warps) for (const pending_wgmma& p : x->wgmmas) if (p.id == r.operation) by = cat(": ", std::string(p.what->opcode), " of warp ", x->index, ", ", place_of(*p.what), ", which no wgmma.wait_group has ended");
+      fault("race", cat(byte_text(std::max(offset, r.begin)), " is overwritten while an asynchronous operation may still read it", by), w, i, lane < 0 ? 0 : 1U << lane);
     }
 }
 
@@ -103,8 +111,8 @@ void engine::mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, con
   std::uint8_t* s = c.shadows.data() + offset;
   for (std::size_t k = 0; k < bytes; ++k) {
     if (s[k] > shadow_written) [[unlikely]] {
-      if (s[k] == shadow_barrier) fault("barrier_misuse", cat("shared memory byte ", offset + k, " belongs to a live mbarrier and is the destination of a copy"), w, i, lane < 0 ? 0 : 1U << lane);
-      fault("race", cat("shared memory byte ", offset + k, " is the destination of two asynchronous copies in flight"), w, i, lane < 0 ? 0 : 1U << lane);
+      if (s[k] == shadow_barrier) fault("barrier_misuse", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " belongs to a live mbarrier and is the destination of a copy"), w, i, lane < 0 ? 0 : 1U << lane);
+      fault("race", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " is the destination of two asynchronous copies in flight"), w, i, lane < 0 ? 0 : 1U << lane);
     }
     s[k] = shadow_in_flight;
   }
@@ -117,8 +125,8 @@ void engine::write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const
   for (std::size_t k = 0; k < bytes; ++k) {
     if (s[k] > shadow_written) [[unlikely]] {
       const lanes who = lane < 0 ? 0 : 1U << lane;
-      if (s[k] == shadow_in_flight) fault("race", cat("shared memory byte ", offset + k, " is written while an asynchronous copy to it is in flight"), w, i, who);
-      fault("barrier_misuse", cat("shared memory byte ", offset + k, " belongs to a live mbarrier and is written like ordinary memory"), w, i, who);
+      if (s[k] == shadow_in_flight) fault("race", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " is written while an asynchronous copy to it is in flight"), w, i, who);
+      fault("barrier_misuse", cat(byte_text(static_cast<std::uint32_t>(offset + k)), " belongs to a live mbarrier and is written like ordinary memory"), w, i, who);
     }
     s[k] = shadow_written;
   }
@@ -152,6 +160,11 @@ std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space wh
     case space::global: case space::constant: {
       std::byte* p = memory.at(address, bytes);
       if (!p) fault("out_of_bounds", cat(bytes, " bytes of global memory at ", memory.describe(address)), &w, &i, who);
+      if (where == space::global) {
+        if (strong) publish(w, address, i, how_ != access::write, false);
+        race_global(w, address, bytes, how_ != access::read, &i, lane);
+        if (strong && how_ != access::read) publish(w, address, i, how_ == access::atomic, true);
+      }
       return p;
     }
     case space::shared: case space::shared_cluster: {
@@ -194,13 +207,24 @@ void engine::resolve(warp& w, const instruction& i, lanes active, space where, s
   if ((where == space::global || where == space::generic || where == space::constant) && wide) {
     const std::uint64_t align = std::min<std::size_t>(std::bit_floor(bytes), 32) - 1;
     const std::uint64_t* address = w.slot<std::uint64_t>(slot);
+    const bool tracked = how.detect_races && where != space::constant;
+    // Lanes side by side are one access to the race detector.
+    std::uint64_t begin = 0, end = 0;
+    int lane = -1;
+    const auto note = [&] { if (end) race_global(w, begin, end - begin, how_ != access::read, &i, lane); };
     for (lanes m = active; m; m &= m - 1) {
       const int l = std::countr_zero(m);
       const std::uint64_t a = address[l] + o;
-      std::byte* const p = (a & align) ? nullptr : memory.at(a, bytes);
-      if (strong && p) strong_global(w, a);
+      std::byte* const p = (a & align) || strong ? nullptr : memory.at(a, bytes);
       out[l] = p ? p : resolve_one(w, i, l, where, a, bytes, how_);
+      if (!p || !tracked) continue;
+      if (a == end) { end += bytes; lane = lane_several; continue; }
+      note();
+      begin = a;
+      end = a + bytes;
+      lane = l;
     }
+    note();
     return;
   }
   for (lanes m = active; m; m &= m - 1) {

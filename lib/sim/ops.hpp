@@ -65,6 +65,7 @@ TLX_SIM_OPERATION(op_tmem_move);
 TLX_SIM_OPERATION(op_tmem_copy);
 TLX_SIM_OPERATION(op_tmem_commit);
 TLX_SIM_OPERATION(op_tmem_wait);
+TLX_SIM_OPERATION(op_tmem_fence);
 TLX_SIM_OPERATION(op_tmem_mma);
 #undef TLX_SIM_OPERATION
 

@@ -495,6 +495,7 @@ std::unique_ptr<module_text> parse(std::string text) {
   parser p{.m = *m, .tokens = lex(m->text), .at = 0, .loc = {}, .again_like = {}, .continue_same_type = false, .element_bytes = 0, .element_real = false, .element_single = false, .m_names = *names};
   p.module();
   if (m->target.empty()) malformed(1, "no .target directive");
+  read_notes(*m);
   return m;
 }
 

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -55,17 +56,29 @@ enum shadow : std::uint8_t { shadow_unwritten = 0, shadow_written = 1, shadow_in
 struct cta;
 struct cluster;
 
-// ---- happens-before: one entry for each warp of the cluster, then sixteen for each CTA's asynchronous writers
+// ---- happens-before: one entry for each warp of the cluster, then one for each mbarrier that asynchronous writes complete on and for each warp's bulk stores
 using vector_clock = std::vector<std::uint32_t>;
-/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy.
+inline std::uint32_t seen_of(const vector_clock& v, std::uint32_t agent) { return agent < v.size() ? v[agent] : 0; }
+/// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy; `elsewhere` what strong accesses of
+/// global memory told about other clusters, by cluster number.
 struct clocks {
-  vector_clock seen, proxied;
+  vector_clock seen, proxied, tensor;  // tensor: what a tcgen05.fence::before_thread_sync, or a commit, has covered
+  std::map<std::uint32_t, vector_clock> elsewhere;
   void join(const clocks& other);
   bool empty() const { return seen.empty(); }
 };
-struct last_write { std::uint32_t clock = 0; std::uint16_t agent = 0; bool async = false, strong = false; int line = 0; };  // async: needs no proxy fence
-struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0; };
-inline constexpr std::uint32_t async_agents = 16;
+inline constexpr std::uint8_t lane_collective = 32, lane_several = 33, lane_unknown = 34;  // the warp as one; more than one lane; an operation without a lane
+/// at: engine::index_of. async: needs no proxy fence. round: of the warp's lanes (warp::round).
+struct last_write { std::uint32_t clock = 0, round = 0; int at = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; bool async : 1 = false, strong : 1 = false; };
+struct last_read { std::uint32_t round = 0; int at = 0; std::uint16_t agent = 0; std::uint8_t lane = lane_unknown; };
+struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0, async_agent = 0, async_clock = 0; };
+
+// ---- happens-before in global memory (global_races.cpp): what touched 16 bytes last
+struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int at = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false; };
+struct global_cell { global_access first; std::unique_ptr<std::vector<global_access>> more; };
+struct global_page { std::array<global_cell, 256> cells; };
+/// What strong accesses of one word of global memory have published: to everybody, and to single CTAs (by generation).
+struct strong_place { std::map<std::uint32_t, vector_clock> wide; std::map<std::uint32_t, std::map<std::uint32_t, vector_clock>> narrow; };
 
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
@@ -87,7 +100,7 @@ struct context {
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.
-struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; };
+struct pending_wgmma { const instruction* what; std::uint64_t a_descriptor, b_descriptor; bool use_d; std::uint64_t id, sequence; std::uint32_t clock = 0; };
 struct bulk_group { std::vector<std::uint64_t> operations; };
 /// Per-thread bookkeeping of bulk-group and cp.async completion.
 struct thread_async {
@@ -108,14 +121,23 @@ struct warp {
   std::size_t current = 0;
   bool queued = false, done = false;
   std::uint32_t agent = 0;                      // index in the vector clocks
-  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive publishes
+  clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive and a relaxed store publish
+  clocks loaded;                                // what relaxed loads read of others; a fence takes it in
+  std::uint32_t round = 1, round_clock = 0;     // counts the moments at which its lanes were ordered; the clock at the last
+  lanes touched = 0;                            // lanes that accessed shared memory since
+  std::uint32_t copy_clock = 0, matrix_clock = 0;  // asynchronous reads issued
+  std::array<std::uint32_t, 32> copies_waited{};   // by lane: bulk copies known to have read, not known to the warp yet
+  bool lanes_waited = false;
+  vector_clock tensor_after;                    // clocks::tensor at the last tcgen05.fence::after_thread_sync
+  bool tensor_loads_pending = false;            // registers of a tcgen05.ld that was not waited for
+  std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
   std::size_t wgmma_open = 0;                   // issued, not committed
   std::uint64_t wgmma_sequence = 0;
   struct tensor_span { int group_first, group_count, first, count; };
   std::vector<tensor_span> tensor_loads_open, tensor_stores_open;  // not waited for yet
-  std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending wgmmas (1 may not be touched, 2 may not be written)
+  std::vector<std::uint8_t> pinned;             // by slot / 128: registers of pending operations (1 may not be touched, 2 may not be written; 3: loaded from tensor memory, may not be touched)
   std::vector<std::uint8_t> unfenced;           // by slot / 128: touched since the last wgmma.fence
   std::array<std::unique_ptr<thread_async>, 32> async;
   std::uint32_t register_count = 0;             // setmaxnreg
@@ -140,14 +162,19 @@ struct cta {
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
+  std::uint32_t ended_at = no_pc;          // where a thread ended last
   std::unique_ptr<tensor_memory> tmem;
+  const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
+  const instruction* tensor_freed = nullptr;
   std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
   // Race detection, by grain of shared memory.
   std::vector<last_write> writes;
   std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
-  std::array<std::uint32_t, async_agents> async_clock{};
+  std::vector<last_read> last_reads;       // by grain: the latest one
+  std::vector<std::uint32_t> copy_reads, matrix_reads;  // [16 bytes][warp of the cluster]: the latest asynchronous read it issued; empty until there is one
+  std::vector<int> async_read_places;
   std::map<std::uint32_t, barrier_clocks> barrier_sync;
   std::array<barrier_clocks, 16> named_sync;
   std::unordered_map<std::uint32_t, clocks> strong_places;
@@ -157,8 +184,8 @@ struct cta {
   struct tensor_writer { int first, count; std::uint64_t operation; };
   std::vector<tensor_writer> tensor_writes; // tensor-memory columns that pending operations are going to write
   // Order of tcgen05.ld and st, by group of 16 lanes and column: the last store, and each warp's last load. all ones: not waited for yet.
-  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int line = 0; };
-  std::vector<tensor_store> tensor_stores;
+  struct tensor_store { std::uint32_t clock = 0; std::uint16_t agent = 0; int at = 0; };
+  std::vector<tensor_store> tensor_stores, tensor_results, tensor_uses;  // results, uses: of matrix operations and copies
   std::vector<std::uint32_t> tensor_loads;
   struct wgmma_operands { std::uint64_t a_descriptor = 0, b_descriptor = 0; const instruction* what = nullptr; std::vector<float> a, b; int uses = 0; };
   std::map<std::uint64_t, wgmma_operands> wgmma_shared;  // (warpgroup, sequence number) -> operands, gathered once for its four warps
@@ -171,7 +198,10 @@ struct cluster {
   std::uint64_t barrier_round = 0;
   std::uint32_t barrier_arrived = 0;
   barrier_clocks sync;
+  std::uint32_t number = 0;
   std::uint32_t warp_count = 0;            // of all its CTAs
+  std::uint32_t agents = 0;                // entries of its vector clocks
+  std::vector<std::uint32_t> lane_agents;  // by warp: the first of its 32 lanes, or 0
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -184,7 +214,8 @@ struct async_operation {
   int stages = 1;
   std::function<void(engine&, int stage)> land;
   const instruction* what = nullptr;
-  std::string name;
+  struct span { const cta* home; std::uint32_t begin, end; };
+  std::vector<span> writes;       // shared memory it writes, roughly: for reports
 };
 
 struct launch_shape {
@@ -198,6 +229,10 @@ class engine {
   void run();
 
   // ---- scheduling
+  bool lands_now();                        // schedule.cpp: what the seed's policy says
+  std::size_t pick_landing();
+  std::size_t pick_warp();
+  unsigned pick_budget();
   void launch_next_cluster();
   void retire_clusters();
   void check_barriers(cta& c);             // after an exit: barriers that wait only for threads that are gone
@@ -225,6 +260,12 @@ class engine {
   [[noreturn]] void fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who = 0);
   void check(const complaint& c, const warp* w, const instruction* i, lanes who = 0);
   std::string where(const warp& w, lanes who) const;
+  /// What the PTX calls the mbarrier, or the data, at a shared offset: "full barrier of slot 2 of ring \"a\""; empty when it does not say.
+  std::string place_name(std::uint32_t offset, bool data) const;
+  std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
+  std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
+  std::string column_text(int column) const;
+  std::string role_name(const warp& w) const;            // "role \"load\"", or empty
 
   // ---- memory
   enum class access : std::uint8_t { read, write, atomic };
@@ -235,6 +276,8 @@ class engine {
   cta& shared_owner(warp& w, const instruction& i, int lane, std::uint32_t address, bool remote);
   std::uint32_t shared_address_of(warp& w, const instruction& i, int lane, std::uint64_t generic_or_shared, bool generic);
   void check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
+  std::string exit_text(const cta& c) const;  // "; its last thread ended at ptx line 12"
+  std::string copy_to(const cta& c, std::uint32_t offset) const;
   void read_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void write_shadow(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   void mark_in_flight(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
@@ -258,9 +301,20 @@ class engine {
   void tick(warp& w) { if (!w.now.seen.empty()) ++w.now.seen[w.agent]; }
   void race_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
   void race_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool strong);
-  void strong_global(warp& w, std::uint64_t address);
+  void race_global(warp& w, std::uint64_t address, std::size_t bytes, bool write, const instruction* i, int lane);
+  void publish(warp& w, std::uint64_t address, const instruction& i, bool reads, bool writes);
+  std::uint32_t new_agent(cluster& k) { return k.agents++; }
+  bool before(const warp& w, const global_access& a) const;
+  // Records of accesses hold an instruction as its number in the program, from one; 0 is none.
+  int index_of(const instruction* i) const;
+  std::string place_of_index(int index) const;         // "ptx line 12, a.cpp:3"
+  std::string place_of(const instruction& i) const;
   std::string agent_name(const cta& c, std::uint32_t agent) const;
-  std::unordered_map<std::uint64_t, clocks> strong_global_places;
+  std::unordered_map<std::uint64_t, strong_place> strong_global_places;
+  std::unordered_map<std::uint64_t, std::unique_ptr<global_page>> global_pages;
+  std::uint64_t last_page_number = ~std::uint64_t{0};
+  global_page* last_page = nullptr;
+  std::unordered_map<std::uint64_t, std::uint32_t> store_stamps;  // bulk stores in flight or not waited for: their clock
   std::unordered_map<std::uint64_t, clocks> commits;   // tcgen05.commit in flight: what its thread had seen
   std::uint32_t grain = 2;                             // shift
   void arrive_named(warp& w, cta& c, std::uint32_t number, bool waits);
@@ -271,19 +325,32 @@ class engine {
   void acquire_cluster(warp& w, cluster& k);
   void init_barrier(warp& w, cta& c, std::uint32_t offset);
   void use_barrier(warp& w, cta& c, std::uint32_t offset, const instruction* i, int lane);
-  void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset);
+  void arrive_mbarrier(warp& w, cta& c, std::uint32_t offset, lanes who);
   void complete_phase(cta& c, std::uint32_t offset);
   void acquire_mbarrier(warp& w, cta& c, std::uint32_t offset);
   void synchronise_warp(warp& w);
   /// An asynchronous operation issued by `w` will read or write shared memory; a generic write that is not a plain store.
-  void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
+  void async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, bool matrix);
+  void note_async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, bool matrix);
+  void check_async_reads(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane, const char* verb);
+  void copy_read_landed(cta& barrier_home, std::uint32_t barrier, std::uint32_t agent, std::uint32_t stamp);
+  void observe_read(warp& w, std::uint64_t id, lanes who);   // lanes have waited for a bulk copy's read
+  void merge_lanes(warp& w);
+  std::uint32_t lane_agent(cluster& k, std::uint32_t agent, unsigned lane);
+  bool lane_signalled(const cluster& k, const vector_clock& seen, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
+  std::unordered_map<std::uint64_t, std::uint32_t> read_stamps;  // bulk copies out of shared memory: their clock
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
-  void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier);
+  void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier, const instruction* i);
+  /// A bulk store of `w` to global memory, then: its thread has waited for it.
+  void async_global_write(warp& w, std::uint64_t id, std::uint64_t address, std::size_t bytes, const instruction* i);
   void observe_operation(warp& w, std::uint64_t id);
   void no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes);
   void tensor_access(warp& w, cta& c, const warp::tensor_span& at, bool store, const instruction* i);
   void tensor_wait(warp& w, bool store);
+  void start_tensor(cta& c);
+  void tensor_release(warp& w, cta& c, int first, int count, const instruction* i);
+  void tensor_fenced(warp& w, cta& c, int column, std::uint32_t agent, std::uint32_t clock, const instruction* i);
   /// An MMA or copy issued by `w` reads or writes the columns in the lane groups of the mask.
   void tensor_async(warp& w, cta& c, int first, int count, unsigned groups, bool writes, const instruction* i);
   void commit_issued(warp& w, std::uint64_t id);
@@ -312,6 +379,9 @@ class engine {
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
+  std::set<std::pair<int, std::uint32_t>> barrier_lines;
+  struct reach { std::uint64_t warps = 0; bool guarded = false; };
+  std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;

@@ -85,6 +85,10 @@ struct function_text {
   int find_label(std::string_view name, int scope) const;
 };
 
+/// What tlx writes into its PTX for whoever explains a fault: comments `// tlx.ring ...` and `// tlx.role ...` (lib/codegen/annotate.cpp).
+struct ring_note { std::string name, which; std::uint32_t offset = 0, bytes = 8, stages = 1; };  // from the start of dynamic shared memory; which: full, empty, ... are mbarriers, slots, columns
+struct role_note { std::string name; std::uint32_t first = 0, last = 0; };            // warps of a CTA
+
 struct module_text {
   std::string text;  // owns what the string_views point into
   std::vector<std::unique_ptr<std::string>> owned_names;
@@ -94,9 +98,13 @@ struct module_text {
   std::vector<std::unique_ptr<function_text>> functions;
   std::unordered_map<std::string, int> function_index;
   std::map<std::uint32_t, std::string> files;
+  std::vector<ring_note> rings;
+  std::vector<role_note> roles;
 };
 
 std::unique_ptr<module_text> parse(std::string text);
+/// Reads the notes in the comments of `m.text`. What is no whole note is a comment like any other.
+void read_notes(module_text& m);
 
 /// Size in bits of a PTX type name without its dot; 0 when it is no type. pred counts 1.
 int type_bits(std::string_view type);

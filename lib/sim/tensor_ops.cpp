@@ -40,7 +40,8 @@ std::vector<cta*> group_of(engine& e, warp& w, const instruction& i, int lane, i
 
 void check_columns(engine& e, cta& c, int first, int count, const warp* w, const instruction* i) {
   if (first < 0 || count <= 0 || first + count > tmem_columns) e.fault("tmem_misuse", cat("tensor memory columns [", first, ", ", first + count, ") are outside 0..511"), w, i);
-  e.check(tensor_of(c).check_columns(owner_id(c), first, count), w, i);
+  if (const complaint bad = tensor_of(c).check_columns(owner_id(c), first, count))
+    e.fault(to_string(bad.kind), c.tensor_freed ? cat(bad.text, "; memory was freed at ", e.place_of(*c.tensor_freed)) : bad.text, w, i);
 }
 
 void check_not_pending(engine& e, cta& c, int first, int count, const warp* w, const instruction* i, const char* verb) {
@@ -71,7 +72,9 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   if (i.sub == 1) {
     const std::uint32_t address = w.slot<std::uint32_t>(i.a)[0];
     check_not_pending(e, home, tmem_column(address), static_cast<int>(columns), &w, &i, "freed");
+    e.tensor_release(w, home, tmem_column(address), static_cast<int>(columns), &i);
     e.check(t.release(id, address, columns), &w, &i);
+    home.tensor_freed = &i;
     e.wake(home, block_reason::tensor_alloc, 0);
     return step::next;
   }
@@ -85,6 +88,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   }
   std::byte* at[32];
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
+  home.tensor_allocated = &i;
   for (std::int64_t k = 0; k < columns; ++k) home.tensor_clean[static_cast<std::size_t>(column + k)] = false;
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
@@ -122,7 +126,11 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
   e.check(tmem_load(t, a, values, poison), &w, &i);
   for (std::size_t r = 0; r < n; ++r) {
     if (poison[r]) e.note_uninitialized(cat("tensor memory that nobody wrote is read (register ", r, " of the load at address 0x", [&] { char s[16]; std::snprintf(s, sizeof s, "%x", a.address); return std::string(s); }(), ")"), &w, &i, poison[r]);
-    if (x.registers[r] != no_slot) std::memcpy(w.slot<std::uint32_t>(x.registers[r]), values + 32 * r, 128);
+    if (x.registers[r] == no_slot) continue;
+    std::memcpy(w.slot<std::uint32_t>(x.registers[r]), values + 32 * r, 128);
+    if (w.pinned.empty()) w.pinned.assign(e.code.register_bytes / 128 + 1, 0);
+    w.pinned[x.registers[r] / 128] = 3;
+    w.tensor_loads_pending = true;
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
   return step::next;
@@ -165,7 +173,7 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
     e.commit_issued(w, id);
     o.land = [=](engine& en, int) {
       for (cta* h : homes) {
-        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited"), nullptr, what);
+        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
         mbarrier_state& s = en.barrier_at(*h, offset, nullptr, what, -1);
         en.commit_landed(*h, offset, id);
         en.barrier_done(*h, offset, barrier_arrive(s), nullptr, what, -1);
@@ -183,7 +191,7 @@ void read_operand(engine& e, warp& w, const instruction& i, cta& c, const std::v
   for (const byte_range& r : ranges) {
     e.check_shared_range(c, r.begin, r.end - r.begin, &w, &i, -1);
     e.read_shadow(c, r.begin, r.end - r.begin, &w, &i, -1);
-    e.async_read(w, c, r.begin, r.end - r.begin, &i, -1);
+    e.async_read(w, c, r.begin, r.end - r.begin, &i, -1, true);
     e.add_read(c, r.begin, r.end, id);
   }
 }

@@ -133,7 +133,7 @@ class gemm_problem {
       std::normal_distribution<float> normal;
       bias_values_.resize(static_cast<std::size_t>(c.n));
       for (float& v : bias_values_) v = normal(bits);
-      bias_ = device::buffer(m, bias_values_.size() * 4 + 4);
+      bias_ = device::buffer(m, std::max<std::size_t>(bias_values_.size() * 4, 4));  // no byte more: reading on is found
       bias_.write(bias_values_.data(), bias_values_.size() * 4);
     }
   }

@@ -161,7 +161,7 @@ def show(tlxc, folder, *_):
 
 def run_kernels(tlxc, folder, *_):
     expect(0, tlxc, "run", "gemm_f16_bias_residual_128x128_nt", "--device", "sim:sm_100a", "--shape", "130,136,72", out=("result     right", "warp instructions", "resources"))
-    expect(0, tlxc, "run", "block_attention_bf16_d64", "--device", "sim:sm_90a", "--shape", "0,1,65", "--heads", "1", out="result     right")
+    expect(0, tlxc, "run", "block_attention_bf16_d64", "--device", "sim:sm_90a", "--shape", "0,1,65", "--heads", "1", "--schedules", "4", out=("result     right", "4 agree to the bit"))
     expect(1, tlxc, "run", "gemm_bf16_128x128_nt", "--device", "sim:sm_90a", "--shape", "64,64,20", err=("[stride-misaligned]", "fix"))
     expect(1, tlxc, "run", "gemm_bf16_128x128_nt", "--device", "toaster", err="[machine-unknown]")
     expect(2, tlxc, "run", "gemm_bf16_128x128_nt", "--shape", "64", err="M,N,K")

@@ -102,6 +102,18 @@ void print_resources(const device::resources& used) {
   for (const std::string& a : used.advisories) std::printf("           %s\n", a.c_str());
 }
 
+// The same problem in another order of events: right, and equal to the last bit. A fault names its seed itself.
+template <class WorkOn>
+void try_schedule(std::unique_ptr<device::machine> m, const WorkOn& work_on, std::uint64_t seed, std::uint64_t expected) {
+  host::session with(*m);
+  const work w = work_on(with);
+  w.launch();
+  const problems::verdict v = w.check();
+  if (!v.ok) raise(sim_error({.id = "schedule-differs", .what = v.why, .context = cat("seed ", seed)}));
+  if (dynamic_cast<sim::machine&>(*m).digest() != expected)
+    raise(sim_error({.id = "schedule-differs", .what = "the result is within its tolerance, but not equal to that of the first schedule", .because = "something depends on the order of events", .context = cat("seed ", seed)}));
+}
+
 int run(const arguments& given) {
   const std::string name = given.words()[0], machine = given.text("--device", jit::default_machine());
   const kernels::library_kernel* kernel = nullptr;
@@ -116,11 +128,16 @@ int run(const arguments& given) {
   const auto seed = static_cast<std::uint64_t>(given.number("--seed", 1));
   // Two processors, so that a persistent kernel has several tiles for each.
   const bool simulated = machine.rfind("sim:", 0) == 0 && tile::target_limits(machine.substr(4));
-  auto m = simulated ? std::unique_ptr<device::machine>(sim::open(machine.substr(4), {.seed = seed, .processor_count = 2})) : jit::open_machine(machine);
+  const auto open_with = [&](std::uint64_t schedule) { return simulated ? std::unique_ptr<device::machine>(sim::open(machine.substr(4), {.seed = schedule, .processor_count = 2})) : jit::open_machine(machine); };
+  const auto work_on = [&](host::session& s) { return kernel->what == kernels::library_kernel::kind::gemm ? gemm(*kernel, entry, s, given, gpu, seed) : attention(*kernel, s, given, gpu, seed); };
+  auto m = open_with(seed);
   host::session with(*m);
-  const work w = kernel->what == kernels::library_kernel::kind::gemm ? gemm(*kernel, entry, with, given, gpu, seed) : attention(*kernel, with, given, gpu, seed);
+  const work w = work_on(with);
   w.launch();
   const problems::verdict v = w.check();
+  const auto schedules = static_cast<std::uint64_t>(given.number("--schedules", 1, 1));
+  if (schedules > 1 && !simulated) throw usage_error("--schedules goes with a simulated machine");
+  for (std::uint64_t k = 1; k < schedules && v.ok; ++k) try_schedule(open_with(seed + k), work_on, seed + k, dynamic_cast<sim::machine&>(*m).digest());
 
   std::printf("kernel     %s on %s (%s)\nshape      %s\n", name.c_str(), m->about().name.c_str(), m->about().target.c_str(), w.shape.c_str());
   std::printf("result     %s, %ju values checked against float64, relative L2 error %.2e\n", v.ok ? "right" : "WRONG", static_cast<std::uintmax_t>(v.checked), v.rel_l2);
@@ -130,6 +147,7 @@ int run(const arguments& given) {
     const double ms = best_ms(*m, w.launch);
     std::printf("time       %.4f ms, best of 15 (%.1f %s)\n", ms, w.amount / ms / (w.unit[0] == 'T' ? 1e9 : 1e6), w.unit);
   } else if (const auto* s = dynamic_cast<const sim::machine*>(m.get())) {
+    if (schedules > 1) std::printf("schedules  %ju agree to the bit\n", static_cast<std::uintmax_t>(schedules));
     std::printf("simulated  %ju warp instructions in %.2f s\n", static_cast<std::uintmax_t>(s->last_run().warp_instructions), s->last_run().seconds);
     for (const std::string& l : s->last_run().lints) std::printf("lint       %s\n", l.c_str());
   }
@@ -149,7 +167,8 @@ verb run_verb() {
           {{"--device", "D", "gpu, gpu:N, sim:sm_90a, sim:sm_100a, sim:sm_103a (the GPU if there is one, else sim:sm_100a)"},
            {"--shape", "N,N,...", "a GEMM: M,N,K; block attention: the lengths of the sequences"},
            {"--heads", "N", "of block attention"},
-           {"--seed", "N", "of the inputs and of the simulator's order of events (1)"}},
+           {"--seed", "N", "of the inputs and of the simulator's order of events (1)"},
+           {"--schedules", "N", "on a simulator: how many orders of events to try, from that one up; stops at the first that faults or whose result differs (1)"}},
           run};
 }
 

@@ -1,9 +1,12 @@
 // The PTX simulator as a device::machine: runs PTX text, checks every access, explores legal orders from a seed.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tlx/device/device.hpp"
@@ -16,6 +19,7 @@ struct options {
   double seconds_without_progress = 60;
   int processor_count = 0;          // clusters resident at once; 0: as the real chip
   bool detect_races = true;
+  bool trace = false;      // fill statistics::barrier_lines, lines_run and lines_guarded
 };
 
 /// What a fault says, as data. `kind` is one of: race deadlock missing_proxy_fence out_of_bounds misaligned uninitialized tmem_misuse barrier_misuse
@@ -35,6 +39,9 @@ struct statistics {
   double seconds = 0;
   std::vector<std::string> lints;    // distinct, in order of first appearance
   std::vector<std::string> printed;  // vprintf, one entry a call and lane
+  std::set<std::pair<int, std::uint32_t>> barrier_lines;  // with options::trace: which instruction (line of the PTX) used the mbarrier at which shared offset
+  std::map<int, std::uint64_t> lines_run;                 // with options::trace: lines of the PTX that some lane executed, and which warps of a CTA did (a bit each)
+  std::set<int> lines_guarded;                            // lines that a false predicate kept some lane from executing
 };
 
 class machine : public device::machine {
@@ -42,6 +49,9 @@ class machine : public device::machine {
   virtual const statistics& last_run() const = 0;
   virtual const std::optional<fault_report>& last_fault() const = 0;
   virtual void set_seed(std::uint64_t seed) = 0;
+  virtual void set_strict(bool strict) = 0;
+  /// A number made of every byte of global memory: equal memory gives equal numbers.
+  virtual std::uint64_t digest() const = 0;
   /// Names an allocation for messages.
   virtual void name(device::address where, const std::string& what) = 0;
 };

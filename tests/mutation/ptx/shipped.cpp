@@ -1,0 +1,35 @@
+// The kernels of the library, on the smallest problems that have more K tiles than stages and several tiles a CTA.
+#include "subject.hpp"
+#include "tests/support/problems.hpp"
+#include "tlx/host/session.hpp"
+#include "tlx/support/error.hpp"
+
+namespace mutation {
+
+using namespace tlx;
+
+namespace {
+
+template <class Problem, class Case> void add(std::vector<subject>& all, const std::string& target, const std::string& name, const Case& c) {
+  auto on = std::make_shared<recorder>(target);
+  host::session with(*on);
+  Problem p(*on, c);
+  p.run(with);
+  const problems::verdict v = p.check();
+  if (!v.ok) raise(internal_error({.id = "mutation-subject-wrong", .what = cat(name, " is wrong before it is made wrong: ", v.why)}));
+  for (recorder::kept& k : on->launches) all.push_back({name, target, on, std::move(k)});
+  on->launches.clear();
+}
+
+}  // namespace
+
+std::vector<subject> shipped(const std::string& target) {
+  std::vector<subject> all;
+  add<problems::gemm_problem>(all, target, "gemm_narrow_bias", problems::gemm_case{.m = 128 * 5 - 6, .n = 112, .k = 64 * 6, .bias = true});
+  add<problems::gemm_problem>(all, target, "gemm_wide", problems::gemm_case{.m = 129, .n = 520, .k = 64 * 5});
+  add<problems::attention_problem>(all, target, "attention_64", problems::attention_case{.lengths = {65, 130, 10}, .heads = 1, .dimension = 64});
+  add<problems::attention_problem>(all, target, "attention_128", problems::attention_case{.lengths = {65, 70}, .heads = 2, .dimension = 128});
+  return all;
+}
+
+}  // namespace mutation
