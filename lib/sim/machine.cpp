@@ -158,6 +158,11 @@ class simulated_machine final : public machine {
       if (!v.initial.empty()) std::memcpy(at, v.initial.data(), v.initial.size());
       for (const relocation& r : v.relocations) {
         const auto to = m.text->globals.find(r.name);
+        if (const auto function = m.text->function_index.find(r.name); to == m.text->globals.end() && function != m.text->function_index.end()) {
+          const std::uint64_t address = function_address(function->second);
+          std::memcpy(at + r.at, &address, static_cast<std::size_t>(r.bytes));
+          continue;
+        }
         if (to == m.text->globals.end()) raise(user_error({.id = "ptx-unsupported", .what = cat("the initial value of \"", v.name, "\" names \"", r.name, "\", which is no variable")}));
         const std::uint64_t address = m.text->variables[static_cast<std::size_t>(to->second)].address + static_cast<std::uint64_t>(r.addend);
         std::memcpy(at + r.at, &address, static_cast<std::size_t>(r.bytes));

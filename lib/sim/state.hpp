@@ -69,7 +69,14 @@ inline constexpr std::uint32_t async_agents = 16;
 
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
-struct call_frame { std::uint32_t back, join; };
+/// What a call keeps of its caller when the callee may reach the caller again, as it was at the call.
+struct saved_frame { const recursion_detail* what = nullptr; std::vector<std::byte> bytes; };
+struct call_frame {
+  struct result { std::uint32_t from, to, bytes; };  // local memory; copied when an indirect call returns
+  std::uint32_t back, join;
+  std::shared_ptr<const saved_frame> saved;
+  std::vector<result> results;
+};
 
 /// Lanes of one warp that stand at the same place. Divergence makes children; they end at `join`, where their parent goes on.
 struct context {
@@ -83,6 +90,7 @@ struct context {
   cta* key_cta = nullptr;
   std::uint64_t phase = 0;        // mbarrier: the phase waited for
   std::vector<call_frame> calls;
+  std::shared_ptr<const saved_frame> saved;  // from op_save_frame to the call that it is for
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.

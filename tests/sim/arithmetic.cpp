@@ -105,6 +105,9 @@ TEST_CASE("half precision arithmetic rounds once per operation") {
   CHECK(of("mov.b32 {%rs1, %rs2}, %r1; add.f16 %rs3, %rs1, %rs2; cvt.u32.u16 %r9, %rs3;", 0x3C003C00) == 0x4000);
   CHECK(of("max.bf16x2 %r9, %r1, %r2;", 0x3F80BF80, 0x40000000) == 0x40000000);
   CHECK(of("neg.f16x2 %r9, %r1;", 0x3C008000) == 0xBC000000);
+  CHECK(of("set.le.f16x2.f16x2 %r9, %r1, %r2;", 0x3C004000, 0x40003C00) == 0x3C000000);
+  CHECK(of("setp.eq.u32 %p1, %r1, %r1; set.lt.xor.bf16x2.bf16x2 %r9, %r1, %r2, %p1;", 0x3F804000, 0x40003F80) == 0x00003F80);
+  CHECK(of("mov.b32 {%rs1, %rs2}, %r1; set.gt.u32.f16 %r9, %rs1, %rs2;", 0x3C004000) == 0xFFFFFFFF);
 }
 
 TEST_CASE("conversions extend, cut, round and saturate") {
