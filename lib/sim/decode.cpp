@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "sim/async.hpp"
+#include "sim/ops.hpp"
 #include "tlx/support/text.hpp"
 
 namespace tlx::sim {
@@ -537,6 +539,11 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
   for (const auto& [begin, end] : extents) find_joins(p, begin, end);
 
   mark_wgmma_registers(p);
+  for (const instruction& i : p.code) {
+    const bool outside = i.where == space::global || i.where == space::generic;
+    if ((i.run == op_atomic && outside) || ((i.run == op_load || i.run == op_store) && outside && (i.flags & 1U)) || i.run == op_time || i.run == op_print || i.run == op_launch_cancel) p.clusters_apart = false;
+    if ((i.run == op_bulk_copy || i.run == op_tensor_copy) && p.detail<copy_detail>(i).reduce && p.detail<copy_detail>(i).to == space::global) p.clusters_apart = false;
+  }
 
   const std::uint32_t threads = std::max({p.required_threads[0] * std::max(1U, p.required_threads[1]) * std::max(1U, p.required_threads[2]),
                                           p.maximum_threads[0] * std::max(1U, p.maximum_threads[1]) * std::max(1U, p.maximum_threads[2])});

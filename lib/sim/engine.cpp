@@ -75,8 +75,12 @@ std::uint64_t special_value(const engine& e, const warp& w, special s, std::uint
 
 void engine::launch_next_cluster() {
   while (next_cluster < cluster_count && cancelled.count(next_cluster)) ++next_cluster;
+  if (shared_next) next_cluster = shared_next->fetch_add(1);
   if (next_cluster >= cluster_count) return;
   const std::uint64_t n = next_cluster++;
+  if (shared_next) memory.cluster = static_cast<std::uint32_t>(n + 1);
+  // A cluster that runs alone has a schedule of its own, whatever ran before it and wherever.
+  if (resident.empty()) random.seed((how.seed * 0x9E3779B97F4A7C15ULL + 1) ^ (n * 0xBF58476D1CE4E5B9ULL));
   auto made = std::make_unique<cluster>();
   cluster& k = *made;
   k.id = {static_cast<std::uint32_t>(n % cluster_grid.x), static_cast<std::uint32_t>(n / cluster_grid.x % cluster_grid.y), static_cast<std::uint32_t>(n / (std::uint64_t{cluster_grid.x} * cluster_grid.y))};
@@ -86,7 +90,7 @@ void engine::launch_next_cluster() {
     auto c = std::make_unique<cta>();
     c->home = &k;
     c->rank = rank;
-    c->generation = next_generation++;
+    c->generation = static_cast<std::uint32_t>(n * size + rank + 1);
     c->id = {k.id.x * shape.cluster.x + rank % shape.cluster.x, k.id.y * shape.cluster.y + rank / shape.cluster.x % shape.cluster.y, k.id.z * shape.cluster.z + rank / (shape.cluster.x * shape.cluster.y)};
     c->shared.assign(shared_bytes, std::byte{0xCD});
     c->shadows.assign(shared_bytes, shadow_unwritten);
@@ -160,13 +164,14 @@ void engine::run_all() {
       if (!in_flight.empty()) { land_some(); continue; }
       retire_clusters();
       if (resident.empty()) continue;
-      if (resident.size() < capacity) {
+      if (resident.size() < capacity && !shared_next) {
         const std::size_t before = resident.size();
         launch_next_cluster();
         if (resident.size() > before) continue;
       }
       report_deadlock();
     }
+    if (stop && stop->load(std::memory_order_relaxed)) throw clusters_meet{};
     if (!in_flight.empty()) {
       if (mode == 2) { land_some(); continue; }
       const unsigned rarity = mode == 0 ? 4 : mode == 1 ? 256 : 16;
@@ -185,7 +190,8 @@ void engine::run_all() {
       queue.pop_back();
       if (w.done) retire_clusters();
     }
-    if (warp_instructions - instructions_at_event > 400000) {
+    // Somebody may be polling for a cluster that has not started; less likely so where nothing in the code is made for that.
+    if (warp_instructions - instructions_at_event > (code.clusters_apart ? 20000000U : 400000U) && !shared_next) {
       instructions_at_event = warp_instructions;
       if (resident.size() < capacity) launch_next_cluster();
     }

@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "sim/state.hpp"
+#include "sim/launch.hpp"
 #include "sim/units/tensor_map.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -102,25 +102,17 @@ class simulated_machine final : public machine {
     const program& p = *found->second;
     launch_shape shape{how.grid, how.block, how.cluster, how.dynamic_shared_bytes};
     check_launch(p, shape);
-    std::vector<std::byte> parameters = lay_out(p, how.arguments);
+    const std::vector<std::byte> parameters = lay_out(p, how.arguments);
     fault_.reset();
     last_ = {};
     const auto start = std::chrono::steady_clock::now();
-    engine e(*memory_, p, shape, std::move(parameters), options_, sm_);
-    const auto finish = [&] {
-      last_.warp_instructions = e.warp_instructions;
-      last_.lane_instructions = e.lane_instructions;
-      last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      last_.lints = e.lints;
-      last_.printed = e.printed;
-    };
-    try {
-      e.run();
-      finish();
-    } catch (const fault_found& f) {
-      finish();
-      fault_ = f.report;
-    }
+    launch_result r = run_launch(*memory_, p, shape, parameters, options_, sm_);
+    last_.warp_instructions = r.warp_instructions;
+    last_.lane_instructions = r.lane_instructions;
+    last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    last_.lints = std::move(r.lints);
+    last_.printed = std::move(r.printed);
+    fault_ = std::move(r.fault);
     if (!fault_) return;
     const fault_report& f = *fault_;
     std::string id = f.kind, context = cat("kernel \"", entry, "\"");

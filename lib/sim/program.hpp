@@ -130,6 +130,7 @@ struct program {
   };
   std::unordered_map<std::uint64_t, callable> callables;  // by function address, for indirect calls
   bool uses_tensor_memory = false;
+  bool clusters_apart = true;  // nothing in the code shows that clusters communicate, or see the time or the order in which they run
   std::vector<std::uint8_t> wgmma_registers;  // by slot / 128; empty without wgmma
   std::uint32_t smallest_shared_access = 4;  // bytes, at most 4: the grain of the race detector
 

@@ -1,6 +1,7 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <cstring>
 #include <deque>
@@ -32,6 +33,8 @@ struct allocation {
   std::unique_ptr<std::byte[]> data;
   std::string name;
   bool read_only = false;
+  /// While clusters run on several threads: who wrote each 8 bytes (low half: number of the cluster, from one) and who else touched them (high half; all ones: several).
+  std::atomic<std::uint64_t>* claims = nullptr;
 };
 
 class global_memory {
@@ -46,6 +49,27 @@ class global_memory {
 
  private:
   std::uint64_t next_ = 0x0000'0010'0000'0000ULL;
+  allocation* last_ = nullptr;
+};
+
+/// Thrown when two clusters on different threads touch the same global bytes and one of them writes.
+struct clusters_meet {};
+
+/// Global memory as one engine sees it. On several threads every access is claimed for the cluster that runs, and what it overwrites is kept.
+class global_view {
+ public:
+  explicit global_view(global_memory& all) : all_(&all) {}
+  std::byte* at(std::uint64_t address, std::size_t bytes);
+  /// The bytes, which at() has found, are about to be written.
+  void writes(std::uint64_t address, std::size_t bytes) { if (cluster) claim(address, bytes, true); }
+  std::string describe(std::uint64_t address) const { return all_->describe(address); }
+  std::uint32_t cluster = 0;  // the number to claim for; 0: nobody else runs
+  struct old_bytes { std::byte* at; std::uint64_t value; std::uint32_t bytes; };
+  std::vector<old_bytes> overwritten;
+
+ private:
+  void claim(std::uint64_t address, std::size_t bytes, bool write);
+  global_memory* all_;
   allocation* last_ = nullptr;
 };
 
@@ -298,7 +322,7 @@ class engine {
   void land_wgmmas(warp& w, std::size_t groups_left);
   void touch_wgmma(warp& w, const instruction& i);
 
-  global_memory& memory;
+  global_view memory;
   const program& code;
   launch_shape shape;
   std::vector<std::byte> parameters;
@@ -313,11 +337,14 @@ class engine {
   std::vector<warp*> queue;
   std::deque<async_operation> in_flight;
   std::uint64_t next_operation = 1;
-  std::uint32_t next_generation = 1;
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::vector<std::string> lints;
+  std::vector<std::uint64_t> lint_cluster;  // by lint: the cluster that ran when it first appeared
+  // Several threads: where the next cluster comes from, and whether to give up.
+  std::atomic<std::uint64_t>* shared_next = nullptr;
+  std::atomic<bool>* stop = nullptr;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
