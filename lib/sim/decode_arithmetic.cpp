@@ -65,7 +65,7 @@ void float_arithmetic(decoder& d, alu op, scalar t) {
   m.satfinite = false;
   d.take("noftz");
   if (d.take("oob")) d.refuse("modifier \".oob\"");
-  const bool plain = m.how == rounding::rn && !m.sat && !m.relu && !(t == scalar::f16 || t == scalar::f16x2 || t == scalar::bf16 || t == scalar::bf16x2);
+  const bool plain = m.how == rounding::rn && !m.sat && !m.relu;
   if (op == alu::fma) three(d, t, t, t); else two(d, t);
   choose_fast(d, op, t, plain);
 }
@@ -149,6 +149,7 @@ void conversion(decoder& d) {
   scalar to = d.need_type(), from = d.need_type();
   m.to = to;
   m.from = from;
+  const bool plain_float = m.how == rounding::rn && integral < 0 && !m.ftz && !m.sat && !m.relu && !m.satfinite;
   const auto is_pack4 = [](scalar t) { return t >= scalar::e4m3x4 && t <= scalar::e2m1x4; };
   const bool two_sources = from == scalar::f32 && (to == scalar::f16x2 || to == scalar::bf16x2 || (to >= scalar::e4m3x2 && to <= scalar::ue8m0x2));
   const auto width8_destination = [&](const raw_operand& o) { return d.destination(o, to == scalar::e2m1x2 ? scalar::b8 : untyped(bits_of(to)), to == scalar::e2m1x2); };
@@ -170,7 +171,8 @@ void conversion(decoder& d) {
     d.out.b = d.source(d.operand(2), from);
     if (random) d.out.d2 = d.source(d.operand(3), scalar::b32);
     d.out.d = width8_destination(d.operand(0));
-    choose(d, alu::cvt, to);
+    if ((to == scalar::f16x2 || to == scalar::bf16x2) && plain_float) d.out.alu = find_fast(alu::cvt, to, from);
+    if (!d.out.alu) choose(d, alu::cvt, to);
     return;
   }
   d.operands(2, 2);
@@ -180,6 +182,7 @@ void conversion(decoder& d) {
   d.out.d = d.destination(d.operand(0), (to >= scalar::e4m3x2 && to <= scalar::e2m1x4) ? (to == scalar::e2m1x2 ? scalar::b8 : untyped(bits_of(to))) : to, true);
   if (both_integers && !m.sat) d.out.alu = find_fast(alu::cvt, to, from);
   else if (to == scalar::f32 && from == scalar::bf16 && !m.sat && !m.relu && integral < 0) d.out.alu = find_fast(alu::cvt, to, from);
+  else if (plain_float && ((to == scalar::f32 && from == scalar::f16) || (from == scalar::f32 && (to == scalar::f16 || to == scalar::bf16)))) d.out.alu = find_fast(alu::cvt, to, from);
   else choose(d, alu::cvt, to);
   if (!d.out.alu) d.refuse("this pair of types");
 }
@@ -360,7 +363,7 @@ bool decode_arithmetic(decoder& d) {
       return true;
     }
     two(d, t);
-    const bool plain = !m.nan && !m.relu && !m.xorsign_abs && !m.absolute && (integer_type(t) || t == scalar::f32);
+    const bool plain = !m.nan && !m.relu && !m.xorsign_abs && !m.absolute && (integer_type(t) || t == scalar::f32 || t == scalar::f16 || t == scalar::f16x2 || t == scalar::bf16 || t == scalar::bf16x2);
     choose_fast(d, minimum ? alu::minimum : alu::maximum, t, plain);
     return true;
   }
