@@ -371,6 +371,36 @@ void lop3(std::byte* r, const instruction& i, lanes m) {
     return v;
   });
 }
+/// lop3.or and lop3.and: the predicate d2 = (result != 0) combined with e. The word itself may be unwanted.
+void lop3_predicate(std::byte* r, const instruction& i, lanes m) {
+  lanes nonzero = 0;
+  each(m, [&](int l) {
+    const u32 a = words(r, i.a)[l], b = words(r, i.b)[l], c = words(r, i.c)[l];
+    u32 v = 0;
+    for (u32 k = 0; k < 8; ++k) if (static_cast<u64>(i.imm) >> k & 1U) v |= (k & 4U ? a : ~a) & (k & 2U ? b : ~b) & (k & 1U ? c : ~c);
+    if (v) nonzero |= 1U << l;
+    if (i.d != no_slot) words(r, i.d)[l] = v;
+  });
+  const lanes q = *words(r, i.e) ^ (i.mode.invert_c ? all_lanes : 0U);
+  if (i.d2 != no_slot) { u32& p = *words(r, i.d2); p = (p & ~m) | ((i.mode.kind == 1 ? nonzero & q : nonzero | q) & m); }
+}
+/// cvt.pack: a and b clamped to mode.kind bits, side by side under the low bits of c.
+void pack_saturated(std::byte* r, const instruction& i, lanes m) {
+  const int width = i.mode.kind;
+  const s64 low = i.mode.hi ? -(s64{1} << (width - 1)) : 0, high = i.mode.hi ? (s64{1} << (width - 1)) - 1 : (s64{1} << width) - 1;
+  const u32 keep = (1U << width) - 1;
+  each(m, [&](int l) {
+    const auto cut = [&](u32 at) { return static_cast<u32>(std::clamp<s64>(static_cast<s32>(words(r, at)[l]), low, high)) & keep; };
+    const u32 c = i.c == no_slot ? 0U : words(r, i.c)[l];
+    words(r, i.d)[l] = cut(i.b) | cut(i.a) << width | (width == 16 ? 0U : c << (2 * width));
+  });
+}
+void mad_hi_sat(std::byte* r, const instruction& i, lanes m) {
+  apply3<32>(r, i, m, [&](u64 a, u64 b, u64 c) {
+    const s64 p = i.mode.kind == 1 ? sign_extended(a, 24) * sign_extended(b, 24) >> 16 : s64{static_cast<s32>(a)} * static_cast<s32>(b) >> 32;
+    return static_cast<u64>(static_cast<u32>(std::clamp<s64>(static_cast<s32>(p) + s64{static_cast<s32>(c)}, INT32_MIN, INT32_MAX)));
+  });
+}
 template <bool Left> void shf(std::byte* r, const instruction& i, lanes m) {
   apply3<32>(r, i, m, [&](u64 a, u64 b, u64 c) {
     const u32 n = i.mode.wrap ? static_cast<u32>(c) & 31U : std::min<u32>(static_cast<u32>(c), 32U);
@@ -457,6 +487,20 @@ template <class T> bool compare_values(compare how, T a, T b) {
 void set(std::byte* r, const instruction& i, lanes m) {
   const auto how = static_cast<compare>(i.mode.kind);
   const scalar from = i.mode.from;
+  if (from == scalar::f16x2 || from == scalar::bf16x2) {  // each half on its own; the predicate goes with both
+    const number n = number_of(from);
+    const u32 one = i.mode.to == scalar::f16x2 ? 0x3C00U : i.mode.to == scalar::bf16x2 ? 0x3F80U : 0xFFFFU;
+    each(m, [&](int l) {
+      const u32 a = words(r, i.a)[l], b = words(r, i.b)[l];
+      u32 out = 0;
+      for (int h = 0; h < 2; ++h) {
+        const auto half = [&](u32 x) { return static_cast<double>(widen(n, x >> (16 * h) & 0xFFFFU)); };
+        if (combined(i, r, l, compare_floats(how, half(a), half(b)))) out |= one << (16 * h);
+      }
+      words(r, i.d)[l] = out;
+    });
+    return;
+  }
   each(m, [&](int l) {
     bool v;
     if (is_float(from)) v = compare_floats(how, read_real(r, i.a, from, l, i.mode.ftz), read_real(r, i.b, from, l, i.mode.ftz));
@@ -590,7 +634,9 @@ alu_function find_rare(alu op, scalar t, const arithmetic_mode& mode) {
     case alu::unpack: return unpack;
     case alu::set: return set;
     case alu::prmt: return prmt;
-    case alu::lop3: return lop3;
+    case alu::lop3: return mode.kind ? lop3_predicate : lop3;
+    case alu::pack_saturated: return pack_saturated;
+    case alu::mad_hi: return s && width == 32 && mode.sat ? mad_hi_sat : nullptr;
     case alu::shf_l: return shf<true>;
     case alu::shf_r: return shf<false>;
     case alu::dp4a: return dp4a;

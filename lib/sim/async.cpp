@@ -90,6 +90,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
         }
         std::byte* d = en.memory.at(to, bytes);
         if (!d) return;
+        en.memory.writes(to, bytes);
         if (x.reduce) reduce_elements(x.op, x.type, d, buffer->data(), bytes);
         else for (std::uint32_t k = 0; k < bytes; ++k) if (mask >> (k & 15U) & 1U) d[k] = (*buffer)[k];
       };
@@ -210,6 +211,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
             buffer->resize(at_byte + p.bytes);
             for_swizzled_parts(swizzle, from.offset, p, [&](std::uint32_t at, std::uint32_t done, std::uint32_t bytes) { std::memcpy(buffer->data() + at_byte + done, from.home->shared.data() + at, bytes); });
           } else if (std::byte* d = en.memory.at(p.global, p.bytes)) {
+            en.memory.writes(p.global, p.bytes);
             if (reduce) reduce_elements(op, type, d, buffer->data() + at_byte, p.bytes);
             else std::memcpy(d, buffer->data() + at_byte, p.bytes);
           }

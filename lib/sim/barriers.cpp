@@ -83,7 +83,9 @@ void engine::check(const complaint& c, const warp* w, const instruction* i, lane
 
 void engine::lint(const std::string& what, const instruction* i) {
   const std::string line = i ? cat(what, " (ptx line ", i->line, ", ", std::string(i->opcode), ")") : what;
-  if (std::find(lints.begin(), lints.end(), line) == lints.end() && lints.size() < 100) lints.push_back(line);
+  if (std::find(lints.begin(), lints.end(), line) != lints.end() || lints.size() >= 100) return;
+  lints.push_back(line);
+  lint_cluster.push_back(memory.cluster);
 }
 
 void engine::report_deadlock() {

@@ -177,6 +177,7 @@ void run_once(const std::string& folder, const json& c, const std::string& ptx, 
   options o;
   o.seed = seed;
   o.strict = how.strict;
+  o.threads = how.threads;
   auto m = open(c.at("target"), o);
   std::map<std::string, buffer_info> buffers;
   for (const auto& [name, j] : c.at("buffers").items()) {

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <set>
 
+#include "sim/async.hpp"
+#include "sim/ops.hpp"
 #include "tlx/support/text.hpp"
 
 namespace tlx::sim {
@@ -154,7 +156,18 @@ std::uint32_t decoder::variable_slot(int variable, std::int64_t offset, bool wid
   switch (v.where) {
     case space::shared: return special_slot_of(special::shared_address, wide, (v.external && v.open_size ? p.dynamic_shared_start : v.address) + o);
     case space::global: case space::constant: return constant(v.address + o, wide ? 64 : 32);
-    case space::local: return constant(local_place.at(variable) + o, wide ? 64 : 32);
+    case space::local:
+      // In a recursive function each activation has its own: the address is a register of the function.
+      if (recursive(v.owner)) {
+        if (!wide) refuse("a 32-bit address of a local variable in a recursive function");
+        const auto [at, fresh] = local_addresses.try_emplace({variable, offset});
+        if (fresh) {
+          at->second = {v.owner, new_slot(64), local_place.at(variable) + o};
+          for (std::uint32_t l = 0; l < 32; ++l) std::memcpy(p.register_image.data() + at->second.slot + 8 * l, &at->second.start, 8);
+        }
+        return at->second.slot;
+      }
+      return constant(local_place.at(variable) + o, wide ? 64 : 32);
     case space::param:
       if (const auto found = param_place.find(variable); found != param_place.end()) return constant(found->second + o, wide ? 64 : 32);
       if (where) *where = space::local;
@@ -208,13 +221,14 @@ std::uint32_t decoder::source(const raw_operand& o, scalar t, bool any_width) {
   }
   if (const auto s = special_of(o.name)) return special_slot_of(*s, width == 64);
   if (o.name == "WARP_SZ") return constant(32, width);
+  if (const auto function_found = m.function_index.find(std::string(o.name)); function_found != m.function_index.end() && width == 64) return constant(function_address(function_found->second), 64);
   int variable = f->find_variable(o.name, raw->scope);
   if (variable < 0) if (const auto g = m.globals.find(o.name); g != m.globals.end()) variable = g->second;
   if (variable >= 0) {
     if (width != 64 && width != 32) bad("an address needs 32 or 64 bits");
     return variable_slot(variable, o.offset, width == 64, nullptr);
   }
-  if (!o.name.empty() && o.name[0] == '%' && (o.name.starts_with("%clock") || o.name.starts_with("%globaltimer") || o.name.starts_with("%pm") || o.name.starts_with("%env"))) refuse(cat("special register \"", std::string(o.name), "\" here"));
+  if (!o.name.empty() && o.name[0] == '%' && (o.name.starts_with("%clock") || o.name.starts_with("%globaltimer") || o.name.starts_with("%pm") || o.name.starts_with("%env") || o.name.starts_with("%reserved_smem") || o.name.starts_with("%current_graph") || o.name == "%tid" || o.name == "%ntid" || o.name == "%ctaid" || o.name == "%nctaid")) refuse(cat("special register \"", std::string(o.name), "\" here"));
   bad(cat("unknown name \"", std::string(o.name), "\""));
 }
 
@@ -246,6 +260,7 @@ std::uint32_t decoder::predicate_source(const raw_operand& o, bool& inverted) {
     return at;
   }
   if (o.what != raw_operand::kind::name) bad("a predicate is needed");
+  if (o.name == "%is_explicit_cluster") return special_slot_of(special::is_explicit_cluster, false);
   std::uint32_t slot = 0;
   const register_class* c = class_of(o.name, slot);
   if (!c || !c->predicate) bad(cat("\"", std::string(o.name), "\" is no predicate"));
@@ -326,24 +341,43 @@ void split(std::string_view opcode, std::vector<std::string_view>& words) {
 
 std::uint32_t aligned(std::uint64_t at, std::uint64_t to) { return static_cast<std::uint32_t>((at + to - 1) / to * to); }
 
-std::set<int> reachable(module_text& m, int entry) {
-  std::set<int> seen;
-  std::vector<std::pair<int, std::vector<int>>> stack{{entry, {}}};
-  const auto visit = [&](auto& self, int fi, std::vector<int>& path) -> void {
-    if (std::find(path.begin(), path.end(), fi) != path.end()) unsupported(m.functions[static_cast<std::size_t>(fi)]->line, cat("recursive function \"", m.functions[static_cast<std::size_t>(fi)]->name, "\""));
-    if (!seen.insert(fi).second) return;
-    path.push_back(fi);
-    for (const raw_instruction& r : m.functions[static_cast<std::size_t>(fi)]->code) {
-      if (!r.opcode.starts_with("call")) continue;
-      for (const raw_operand& o : r.operands)
-        if (o.what == raw_operand::kind::name)
-          if (const auto found = m.function_index.find(std::string(o.name)); found != m.function_index.end() && m.functions[static_cast<std::size_t>(found->second)]->defined) self(self, found->second, path);
-    }
-    path.pop_back();
+/// Who calls whom, from `entry` on: function -> the functions it may reach, itself when it is recursive. An indirect call may reach every function whose
+/// address is taken, in code or in a variable's initial value.
+std::map<int, std::set<int>> call_graph(module_text& m, int entry) {
+  const auto defined = [&](std::string_view name) {
+    const auto found = m.function_index.find(std::string(name));
+    return found != m.function_index.end() && m.functions[static_cast<std::size_t>(found->second)]->defined ? found->second : -1;
   };
-  std::vector<int> path;
-  visit(visit, entry, path);
-  return seen;
+  std::set<int> taken;
+  for (const variable& v : m.variables) for (const relocation& r : v.relocations) if (const int f = defined(r.name); f >= 0 && !m.globals.count(r.name)) taken.insert(f);
+  for (const auto& f : m.functions)
+    for (const raw_instruction& r : f->code)
+      if (r.opcode.starts_with("mov")) for (const raw_operand& o : r.operands) if (o.what == raw_operand::kind::name) if (const int to = defined(o.name); to >= 0) taken.insert(to);
+  std::map<int, std::set<int>> calls;
+  std::vector<int> todo{entry};
+  while (!todo.empty()) {
+    const int f = todo.back();
+    todo.pop_back();
+    const auto [at, fresh] = calls.try_emplace(f);
+    if (!fresh) continue;
+    for (const raw_instruction& r : m.functions[static_cast<std::size_t>(f)]->code) {
+      if (r.opcode != "call" && !r.opcode.starts_with("call.")) continue;
+      const auto callee = std::find_if(r.operands.begin(), r.operands.end(), [](const raw_operand& o) { return o.what == raw_operand::kind::name; });
+      if (callee == r.operands.end()) continue;
+      if (m.function_index.count(std::string(callee->name))) { if (const int to = defined(callee->name); to >= 0) at->second.insert(to); }
+      else at->second.insert(taken.begin(), taken.end());
+    }
+    todo.insert(todo.end(), at->second.begin(), at->second.end());
+  }
+  for (bool more = true; more;) {
+    more = false;
+    for (auto& [f, to] : calls) {
+      std::set<int> all = to;
+      for (const int g : to) all.insert(calls[g].begin(), calls[g].end());
+      if (all.size() > to.size()) { to = std::move(all); more = true; }
+    }
+  }
+  return calls;
 }
 
 }  // namespace
@@ -358,7 +392,9 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
   p.maximum_threads = entry.maximum_threads;
   p.required_cluster = entry.required_cluster;
   decoder d{text, p, sm};
-  const std::set<int> functions = reachable(text, function_index);
+  d.reaches = call_graph(text, function_index);
+  std::set<int> functions;
+  for (const auto& [f, to] : d.reaches) functions.insert(f);
 
   // Shared, local and parameter memory of everything the entry can reach.
   std::uint64_t shared_at = shared_start, dynamic_align = 16;
@@ -372,10 +408,29 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
       x.address = shared_at;
       shared_at += x.bytes;
     } else if (x.where == space::local || (x.where == space::param && !(x.owner == function_index && std::find(entry.parameters.begin(), entry.parameters.end(), static_cast<int>(v)) != entry.parameters.end()))) {
+      if (x.where == space::local && d.recursive(x.owner)) continue;  // below
       local_at = aligned(local_at, std::max<std::size_t>(x.align, 1));
       d.local_place[static_cast<int>(v)] = local_at;
       local_at += static_cast<std::uint32_t>(x.bytes);
     }
+  }
+  // Local variables of recursive functions: room for many activations, one frame after the other.
+  constexpr std::uint32_t recursion_bytes = 16384;
+  for (const int fi : functions) {
+    if (!d.recursive(fi)) continue;
+    std::uint32_t frame = 0;
+    const std::uint32_t begin = aligned(local_at, 256);
+    for (std::size_t v = 0; v < text.variables.size(); ++v) {
+      const variable& x = text.variables[v];
+      if (x.owner != fi || x.where != space::local) continue;
+      frame = aligned(frame, std::max<std::size_t>(x.align, 1));
+      d.local_place[static_cast<int>(v)] = begin + frame;
+      frame += static_cast<std::uint32_t>(x.bytes);
+    }
+    if (!frame) continue;
+    frame = aligned(frame, 256);
+    d.stacks[fi] = {begin, frame};
+    local_at = begin + std::max(recursion_bytes / frame, 4U) * frame;
   }
   p.static_shared_bytes = static_cast<std::uint32_t>(shared_at - shared_start);
   p.dynamic_shared_start = aligned(shared_at, dynamic_align);
@@ -460,9 +515,42 @@ std::unique_ptr<program> decode(module_text& text, int function_index, int sm) {
     p.branch_tables.push_back(std::move(targets));
   }
   for (const decoder::call_site& c : d.calls) p.code[c.at].target = entry_pc.at(c.callee);
+  for (const int fi : functions) {
+    if (fi == function_index) continue;
+    const function_text& f = *text.functions[static_cast<std::size_t>(fi)];
+    program::callable made_callable{entry_pc.at(fi), f.name, {}, {}};
+    for (const int v : f.parameters) made_callable.parameters.push_back({d.local_place.at(v), static_cast<std::uint32_t>(text.variables[static_cast<std::size_t>(v)].bytes)});
+    for (const int v : f.results) made_callable.results.push_back({d.local_place.at(v), static_cast<std::uint32_t>(text.variables[static_cast<std::size_t>(v)].bytes)});
+    p.callables.emplace(function_address(fi), std::move(made_callable));
+  }
+  for (const decoder::recursive_call& r : d.recursive_calls) {
+    const function_text& f = *text.functions[static_cast<std::size_t>(r.caller)];
+    for (const auto& [key, slot] : d.slots) {
+      if (key.first != r.caller) continue;
+      const register_class& c = f.register_classes[static_cast<std::size_t>(f.registers[static_cast<std::size_t>(key.second)])];
+      if (c.predicate) r.detail->registers.push_back({slot, 4, 4, true});
+      else r.detail->registers.push_back({slot, c.bits <= 32 ? 128U : c.bits == 64 ? 256U : 512U, c.bits <= 32 ? 4U : 8U, false});
+    }
+    for (const auto& [key, a] : d.local_addresses) {
+      if (a.function != r.caller) continue;
+      const auto& [begin, frame] = d.stacks.at(r.caller);
+      r.detail->registers.push_back({a.slot, 256, 8, false});
+      r.detail->addresses.push_back({a.slot, frame, begin, begin + std::max(recursion_bytes / frame, 4U) * frame});
+    }
+    // Results are written by the callee and taken after the return; everything else that is a .param belongs to the caller.
+    for (const auto& [v, at] : d.local_place) {
+      const variable& x = text.variables[static_cast<std::size_t>(v)];
+      if (x.owner == r.caller && x.where == space::param && std::find(f.results.begin(), f.results.end(), v) == f.results.end()) r.detail->parameters.push_back({at, static_cast<std::uint32_t>(x.bytes)});
+    }
+  }
   for (const auto& [begin, end] : extents) find_joins(p, begin, end);
 
   mark_wgmma_registers(p);
+  for (const instruction& i : p.code) {
+    const bool outside = i.where == space::global || i.where == space::generic;
+    if ((i.run == op_atomic && outside) || ((i.run == op_load || i.run == op_store) && outside && (i.flags & 1U)) || i.run == op_time || i.run == op_print || i.run == op_launch_cancel) p.clusters_apart = false;
+    if ((i.run == op_bulk_copy || i.run == op_tensor_copy) && p.detail<copy_detail>(i).reduce && p.detail<copy_detail>(i).to == space::global) p.clusters_apart = false;
+  }
 
   const std::uint32_t threads = std::max({p.required_threads[0] * std::max(1U, p.required_threads[1]) * std::max(1U, p.required_threads[2]),
                                           p.maximum_threads[0] * std::max(1U, p.maximum_threads[1]) * std::max(1U, p.maximum_threads[2])});

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 
 #include "sim/alu.hpp"
 #include "sim/program.hpp"
@@ -31,6 +32,13 @@ struct decoder {
   std::vector<table_branch> tables;
   struct call_site { std::size_t at; int callee; };
   std::vector<call_site> calls;
+  struct recursive_call { int caller; std::shared_ptr<recursion_detail> detail; };
+  std::vector<recursive_call> recursive_calls;                   // filled in when all registers are known
+  std::map<int, std::set<int>> reaches;                          // function -> what it may call, directly or not
+  bool recursive(int of) const { const auto found = reaches.find(of); return found != reaches.end() && found->second.count(of) != 0; }
+  struct local_address { int function; std::uint32_t slot; std::uint64_t start; };
+  std::map<std::pair<int, std::int64_t>, local_address> local_addresses;  // .local variables of recursive functions
+  std::map<int, std::pair<std::uint32_t, std::uint32_t>> stacks;          // recursive function -> first byte and size of one frame of its .local variables
 
   std::map<std::pair<int, int>, std::uint32_t> slots;            // (function, register) -> slot
   std::map<std::pair<std::uint64_t, int>, std::uint32_t> constants;

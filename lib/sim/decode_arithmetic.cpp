@@ -1,4 +1,6 @@
 // Which arithmetic instructions exist, with which modifiers and operands.
+#include <algorithm>
+
 #include "sim/decode.hpp"
 #include "tlx/support/text.hpp"
 
@@ -63,9 +65,39 @@ void float_arithmetic(decoder& d, alu op, scalar t) {
   m.satfinite = false;
   d.take("noftz");
   if (d.take("oob")) d.refuse("modifier \".oob\"");
-  const bool plain = m.how == rounding::rn && !m.sat && !m.relu && !(t == scalar::f16 || t == scalar::f16x2 || t == scalar::bf16 || t == scalar::bf16x2);
+  const bool plain = m.how == rounding::rn && !m.sat && !m.relu;
   if (op == alu::fma) three(d, t, t, t); else two(d, t);
   choose_fast(d, op, t, plain);
+}
+
+/// add, sub, fma .f32 with f16 or bf16 factors: they are widened, which is exact, and the f32 instruction rounds once.
+void mixed_arithmetic(decoder& d, alu op, scalar t) {
+  if (d.sm < 100) d.refuse("mixed precision on this target");
+  if (op == alu::mul) d.bad("mul of mixed types");
+  d.take(d.words.back());
+  if (!d.take("f32")) d.bad("no type");
+  arithmetic_mode& m = d.out.mode;
+  bool rounded = false;
+  m.how = d.take_rounding(rounded);
+  m.sat = d.take("sat");
+  const auto widened = [&](const raw_operand& from) {
+    instruction w = d.out;
+    w.mode = {};
+    w.mode.to = scalar::f32;
+    w.mode.from = t;
+    w.a = d.source(from, t);
+    w.d = d.temporary(32);
+    w.alu = find_rare(alu::cvt, scalar::f32, w.mode);
+    d.p.code.push_back(w);
+    return w.d;
+  };
+  const std::size_t inputs = op == alu::fma ? 3 : 2;
+  d.operands(inputs + 1, inputs + 1);
+  d.out.a = widened(d.operand(1));
+  d.out.b = inputs == 3 ? widened(d.operand(2)) : d.source(d.operand(2), scalar::f32);
+  if (inputs == 3) d.out.c = d.source(d.operand(3), scalar::f32);
+  d.out.d = d.destination(d.operand(0), scalar::f32);
+  choose(d, op, scalar::f32);
 }
 
 const std::pair<std::string_view, compare> compare_names[] = {
@@ -117,6 +149,7 @@ void conversion(decoder& d) {
   scalar to = d.need_type(), from = d.need_type();
   m.to = to;
   m.from = from;
+  const bool plain_float = m.how == rounding::rn && integral < 0 && !m.ftz && !m.sat && !m.relu && !m.satfinite;
   const auto is_pack4 = [](scalar t) { return t >= scalar::e4m3x4 && t <= scalar::e2m1x4; };
   const bool two_sources = from == scalar::f32 && (to == scalar::f16x2 || to == scalar::bf16x2 || (to >= scalar::e4m3x2 && to <= scalar::ue8m0x2));
   const auto width8_destination = [&](const raw_operand& o) { return d.destination(o, to == scalar::e2m1x2 ? scalar::b8 : untyped(bits_of(to)), to == scalar::e2m1x2); };
@@ -138,7 +171,8 @@ void conversion(decoder& d) {
     d.out.b = d.source(d.operand(2), from);
     if (random) d.out.d2 = d.source(d.operand(3), scalar::b32);
     d.out.d = width8_destination(d.operand(0));
-    choose(d, alu::cvt, to);
+    if ((to == scalar::f16x2 || to == scalar::bf16x2) && plain_float) d.out.alu = find_fast(alu::cvt, to, from);
+    if (!d.out.alu) choose(d, alu::cvt, to);
     return;
   }
   d.operands(2, 2);
@@ -148,6 +182,7 @@ void conversion(decoder& d) {
   d.out.d = d.destination(d.operand(0), (to >= scalar::e4m3x2 && to <= scalar::e2m1x4) ? (to == scalar::e2m1x2 ? scalar::b8 : untyped(bits_of(to))) : to, true);
   if (both_integers && !m.sat) d.out.alu = find_fast(alu::cvt, to, from);
   else if (to == scalar::f32 && from == scalar::bf16 && !m.sat && !m.relu && integral < 0) d.out.alu = find_fast(alu::cvt, to, from);
+  else if (plain_float && ((to == scalar::f32 && from == scalar::f16) || (from == scalar::f32 && (to == scalar::f16 || to == scalar::bf16)))) d.out.alu = find_fast(alu::cvt, to, from);
   else choose(d, alu::cvt, to);
   if (!d.out.alu) d.refuse("this pair of types");
 }
@@ -225,6 +260,10 @@ bool decode_arithmetic(decoder& d) {
     const bool carry_out = d.take("cc");
     // The type is the last word; find it without the rounding words in the way.
     const scalar t = scalar_of(d.words.back());
+    if ((t == scalar::f16 || t == scalar::bf16) && std::find(d.words.begin(), d.words.end(), "f32") != d.words.end()) {
+      mixed_arithmetic(d, n == "add" ? alu::add : n == "sub" ? alu::sub : n == "mul" ? alu::mul : alu::fma, t);
+      return true;
+    }
     if (is_float(t)) {
       d.take(d.words.back());
       float_arithmetic(d, n == "add" ? alu::add : n == "sub" ? alu::sub : n == "mul" ? alu::mul : alu::fma, t);
@@ -264,7 +303,13 @@ bool decode_arithmetic(decoder& d) {
       choose(d, alu::madc_lo, k);
       return true;
     }
-    if (d.take("sat")) d.refuse("modifier \".sat\"");
+    if (d.take("sat")) {
+      if (part != 1) d.bad("saturation goes with .hi");
+      m.sat = true;
+      three(d, k, k, k);
+      choose(d, alu::mad_hi, k);
+      return true;
+    }
     if (part == 2) { three(d, k, wider(d, k), wider(d, k)); choose_fast(d, alu::mad_wide, k, true); }
     else { three(d, k, k, k); choose_fast(d, part == 0 ? alu::mad : alu::mad_hi, k, true); }
     return true;
@@ -280,7 +325,9 @@ bool decode_arithmetic(decoder& d) {
   }
   if (n == "mul24" || n == "mad24") {
     m.hi = d.take_one({"lo", "hi"}) == 1;
+    m.sat = d.take("sat");
     const scalar t = d.need_type();
+    if (m.sat) { if (!m.hi || n != "mad24") d.bad("saturation goes with mad24.hi"); m.kind = 1; three(d, t, t, t); choose(d, alu::mad_hi, t); return true; }
     if (n == "mad24") { m.kind = 1; three(d, t, t, t); } else two(d, t);
     choose(d, alu::mul24, t);
     return true;
@@ -316,7 +363,7 @@ bool decode_arithmetic(decoder& d) {
       return true;
     }
     two(d, t);
-    const bool plain = !m.nan && !m.relu && !m.xorsign_abs && !m.absolute && (integer_type(t) || t == scalar::f32);
+    const bool plain = !m.nan && !m.relu && !m.xorsign_abs && !m.absolute && (integer_type(t) || t == scalar::f32 || t == scalar::f16 || t == scalar::f16x2 || t == scalar::bf16 || t == scalar::bf16x2);
     choose_fast(d, minimum ? alu::minimum : alu::maximum, t, plain);
     return true;
   }
@@ -363,9 +410,15 @@ bool decode_arithmetic(decoder& d) {
     return true;
   }
   if (n == "lop3") {
-    if (d.take("or") || d.take("and")) d.refuse("lop3 with a predicate");
+    const int combine = d.take_one({"and", "or"});
     d.need_type();
-    d.operands(5, 5);
+    d.operands(combine < 0 ? 5 : 6, combine < 0 ? 5 : 6);
+    if (combine >= 0) {
+      m.kind = static_cast<std::uint8_t>(combine + 1);
+      if (d.operand(0).second.empty()) d.bad("needs a predicate to write");
+      o.d2 = d.predicate_destination(d.operand(0).second);
+      o.e = d.predicate_source(d.operand(5), m.invert_c);
+    }
     o.a = d.source(d.operand(1), scalar::b32); o.b = d.source(d.operand(2), scalar::b32); o.c = d.source(d.operand(3), scalar::b32);
     o.imm = d.immediate(d.operand(4));
     o.d = d.destination(d.operand(0), scalar::b32);
@@ -441,7 +494,22 @@ bool decode_arithmetic(decoder& d) {
   }
   if (n == "setp") { comparison(d, false); return true; }
   if (n == "set") { comparison(d, true); return true; }
-  if (n == "cvt") { if (d.take("pack")) d.refuse("cvt.pack"); conversion(d); return true; }
+  if (n == "cvt" && d.take("pack")) {
+    if (!d.take("sat")) d.bad("needs .sat");
+    const int to = d.take_one({"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"});
+    if (to < 0 || !d.take("s32")) d.bad("types");
+    m.hi = to & 1;
+    m.kind = static_cast<std::uint8_t>(16 >> (to / 2));
+    const bool three_inputs = d.take("b32");
+    if (three_inputs == (m.kind == 16)) d.bad("wrong number of types");
+    d.operands(three_inputs ? 4 : 3, three_inputs ? 4 : 3);
+    o.a = d.source(d.operand(1), scalar::s32); o.b = d.source(d.operand(2), scalar::s32);
+    if (three_inputs) o.c = d.source(d.operand(3), scalar::b32);
+    o.d = d.destination(d.operand(0), scalar::b32);
+    choose(d, alu::pack_saturated, scalar::b32);
+    return true;
+  }
+  if (n == "cvt") { conversion(d); return true; }
   if (n == "copysign") { const scalar t = d.need_type(); two(d, t); choose(d, alu::copysign, t); return true; }
   if (n == "testp") {
     m.kind = static_cast<std::uint8_t>(d.take_one({"finite", "infinite", "number", "notanumber", "normal", "subnormal"}));

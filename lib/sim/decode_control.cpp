@@ -20,18 +20,40 @@ void call(decoder& d) {
   const raw_operand& callee = d.operand(k++);
   if (callee.what != raw_operand::kind::name) d.bad("no function name");
   if (d.count() > k && d.operand(k).what == raw_operand::kind::group) names(d.operand(k++), arguments);
-  if (d.count() > k) d.refuse("indirect call");
-  const auto found = d.m.function_index.find(std::string(callee.name));
-  if (found == d.m.function_index.end()) {
-    std::uint32_t slot = 0;
-    if (d.class_of(callee.name, slot)) d.refuse("indirect call");
-    d.bad(cat("unknown function \"", std::string(callee.name), "\""));
-  }
   const auto place = [&](std::string_view name) {
     const int v = d.f->find_variable(name, d.raw->scope);
     if (v < 0 || !d.local_place.count(v)) d.bad(cat("\"", std::string(name), "\" is no .param variable"));
     return v;
   };
+  // A callee that may come back here would find this function's registers and parameters in use: they are kept first.
+  const auto keep = [&] {
+    instruction save = d.out;
+    save.run = op_save_frame;
+    save.detail = static_cast<std::uint32_t>(d.p.details.size());
+    auto x = std::make_shared<recursion_detail>();
+    d.p.details.push_back(x);
+    d.recursive_calls.push_back({d.function, x});
+    d.p.code.push_back(save);
+    d.out.flags |= 1U;
+  };
+  const auto found = d.m.function_index.find(std::string(callee.name));
+  if (found == d.m.function_index.end()) {
+    std::uint32_t slot = 0;
+    if (!d.class_of(callee.name, slot)) d.bad(cat("unknown function \"", std::string(callee.name), "\""));
+    d.out.a = d.source(callee, scalar::b64);
+    const auto list_of = [&](const std::vector<std::string_view>& of) {
+      std::vector<std::uint32_t> list;
+      for (const std::string_view n : of) { const int v = place(n); list.push_back(d.local_place.at(v)); list.push_back(static_cast<std::uint32_t>(d.m.variables[static_cast<std::size_t>(v)].bytes)); }
+      return list;
+    };
+    const auto in = list_of(arguments), out = list_of(results);
+    d.out.list = d.add_list(in); d.out.list_count = static_cast<std::uint32_t>(in.size());
+    d.out.list2 = d.add_list(out); d.out.list2_count = static_cast<std::uint32_t>(out.size());
+    d.out.run = op_call_indirect;
+    if (d.recursive(d.function)) keep();
+    return;
+  }
+  if (d.count() > k + 1) d.bad("too many operands");  // one more: the prototype
   const function_text& target = *d.m.functions[static_cast<std::size_t>(found->second)];
   if (!target.defined) {
     if (target.name == "vprintf") {
@@ -54,6 +76,7 @@ void call(decoder& d) {
     c.imm = static_cast<std::int64_t>(d.m.variables[static_cast<std::size_t>(to)].bytes);
     return c;
   };
+  if (d.reaches[found->second].count(d.function)) keep();
   for (std::size_t j = 0; j < arguments.size(); ++j) d.p.code.push_back(copy(target.parameters[j], place(arguments[j])));
   for (std::size_t j = 0; j < results.size(); ++j) d.after.push_back(copy(place(results[j]), target.results[j]));
   d.out.run = op_call;

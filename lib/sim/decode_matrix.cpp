@@ -9,7 +9,7 @@ namespace {
 
 number number_named(decoder& d, std::string_view w) {
   static const std::unordered_map<std::string_view, number> names{{"f16", number::f16}, {"bf16", number::bf16}, {"tf32", number::tf32}, {"f32", number::f32}, {"f64", number::f64}, {"e4m3", number::e4m3},
-                                                                  {"e5m2", number::e5m2}, {"s8", number::s8}, {"u8", number::u8}, {"s4", number::s4}, {"u4", number::u4}, {"s32", number::s32}};
+                                                                  {"e5m2", number::e5m2}, {"s8", number::s8}, {"u8", number::u8}, {"s4", number::s4}, {"u4", number::u4}, {"s32", number::s32}, {"b1", number::b1}};
   const auto found = names.find(w);
   if (found == names.end()) d.refuse(cat("element type \"", std::string(w), "\""));
   return found->second;
@@ -52,6 +52,32 @@ void remember(decoder& d, const std::vector<std::uint32_t>& a, const std::vector
 void matrix_move(decoder& d, bool load) {
   instruction& o = d.out;
   if (!d.take("sync") || !d.take("aligned")) d.bad("needs .sync.aligned");
+  // The byte forms: 16x16 and 16x8 transposed, and 8x16 unpacked from 4 or 6 bits. sub 1: m16n16, 2: m8n16, 3: m16n8; flags: source bits.
+  const int bytes_shape = d.take_one({"m16n16", "m8n16", "m16n8"});
+  if (bytes_shape >= 0) {
+    if (d.sm < 100) d.refuse("this matrix shape on this target");
+    if ((bytes_shape == 2) == load) d.bad("this matrix shape");
+    const int many = d.take_one({"x1", "x2", "x4"});
+    if (many < 0 || (bytes_shape == 0 && many == 2)) d.bad("this number of matrices");
+    if (d.take("trans") == (bytes_shape == 1)) d.bad("m16n16 and m16n8 are transposed, m8n16 is not");
+    const space at = d.take_space(space::generic);
+    int bits = 8;
+    if (d.take("b8x16")) { const int f = load ? d.take_one({"b6x16_p32", "b4x16_p64"}) : -1; if (f < 0) d.bad("no source format"); bits = f == 0 ? 6 : 4; }
+    else if (!d.take("b8") || bytes_shape == 1) d.bad("no element format");
+    d.operands(2, 2);
+    const decoder::address place = d.memory(d.operand(load ? 1 : 0), at);
+    o.a = place.slot; o.wide_address = place.wide; o.imm = place.offset; o.where = place.where;
+    const std::vector<std::uint32_t> slots = registers(d, d.operand(load ? 0 : 1), scalar::b32, load);
+    const std::size_t matrices = std::size_t{1} << many;
+    if (slots.size() != matrices * (bytes_shape == 0 ? 2 : 1)) d.bad("wrong number of registers");
+    o.list = d.add_list(slots);
+    o.list_count = static_cast<std::uint32_t>(slots.size());
+    o.count = static_cast<std::uint8_t>(matrices);
+    o.sub = static_cast<std::uint8_t>(bytes_shape + 1);
+    o.flags = static_cast<std::uint8_t>(bits);
+    o.run = load ? op_ldmatrix_bytes : op_stmatrix_bytes;
+    return;
+  }
   if (!d.take("m8n8")) d.refuse("this matrix shape");
   const int count = d.take_one({"x1", "x2", "x4"});
   if (count < 0) d.bad("no .x1, .x2 or .x4");
@@ -70,15 +96,94 @@ void matrix_move(decoder& d, bool load) {
   o.run = load ? op_ldmatrix : op_stmatrix;
 }
 
+/// The orders of A and B: .row and .col, in this order.
+void take_orders(decoder& d, mma_sync_detail& x) {
+  const int a = d.take_one({"row", "col"}), b = d.take_one({"row", "col"});
+  if (a < 0 || b < 0) d.bad("no operand order");
+  x.a_column_major = a == 1;
+  x.b_row_major = b == 0;
+}
+
+scalar register_of(number t) { return t == number::f64 ? scalar::f64 : t == number::f32 ? scalar::f32 : scalar::b32; }
+
+void wmma(decoder& d) {
+  const int what = d.take_one({"load", "store", "mma"});
+  if (what < 0) d.bad("unknown operation");
+  if (what == 2) {
+    auto x = std::make_shared<mma_sync_detail>();
+    if (!d.take("sync") || !d.take("aligned")) d.bad("needs .sync.aligned");
+    if (d.take("and") || d.take("xor")) d.refuse("one-bit wmma");
+    take_orders(d, *x);
+    if (!take_shape(d, x->m, x->n, x->k)) d.bad("no shape");
+    d.take_one({"rn"});
+    x->saturate = d.take("satfinite");
+    std::vector<number> types;
+    for (std::size_t k = 1; k < d.words.size(); ++k) if (!d.used[k]) { d.used[k] = true; types.push_back(number_named(d, d.words[k])); }
+    if (types.size() == 2) types = {types[0], number::f16, number::f16, types[1]};
+    if (types.size() != 4) d.bad("wrong number of types");
+    x->d = types[0]; x->a = types[1]; x->b = types[2]; x->c = types[3];
+    if (bits_of(x->a) < 8) d.refuse("sub-byte wmma");
+    d.operands(4, 4);
+    x->d_slots = registers(d, d.operand(0), register_of(x->d), true);
+    x->a_slots = registers(d, d.operand(1), register_of(x->a), false);
+    x->b_slots = registers(d, d.operand(2), register_of(x->b), false);
+    x->c_slots = registers(d, d.operand(3), register_of(x->c), false);
+    const auto holds = [&](const std::vector<std::uint32_t>& slots, number t, int elements) { return static_cast<int>(slots.size()) * std::max(1, 32 / bits_of(t)) * 32 >= elements; };
+    if (!holds(x->a_slots, x->a, x->m * x->k) || !holds(x->b_slots, x->b, x->n * x->k) || !holds(x->c_slots, x->c, x->m * x->n) || !holds(x->d_slots, x->d, x->m * x->n)) d.bad("wrong number of registers");
+    d.out.run = op_wmma_mma;
+    d.detail(x);
+    return;
+  }
+  auto x = std::make_shared<wmma_move_detail>();
+  x->store = what == 1;
+  const int matrix = d.take_one({"a", "b", "c", "d"});
+  if (matrix < 0 || (matrix == 3) != x->store) d.bad("no matrix");
+  if (!d.take("sync") || !d.take("aligned")) d.bad("needs .sync.aligned");
+  const int order = d.take_one({"row", "col"});
+  if (order < 0) d.bad("no operand order");
+  x->column_major = order == 1;
+  int m = 0, n = 0, k = 0;
+  if (!take_shape(d, m, n, k)) d.bad("no shape");
+  x->rows = matrix == 1 ? k : m;
+  x->columns = matrix == 0 ? k : n;
+  const space where = d.take_space(space::generic);
+  x->element = take_number(d);
+  if (bits_of(x->element) < 8) d.refuse("sub-byte wmma");
+  d.operands(2, 3);
+  x->address = address_of(d, d.operand(x->store ? 0 : 1), where);
+  x->slots = registers(d, d.operand(x->store ? 1 : 0), register_of(x->element), !x->store);
+  if (d.count() == 3) x->stride = d.source(d.operand(2), scalar::b32);
+  if (static_cast<int>(x->slots.size()) * std::max(1, 32 / bits_of(x->element)) * 32 < x->rows * x->columns) d.bad("wrong number of registers");
+  if (where != space::global) d.p.smallest_shared_access = std::min<std::uint32_t>(d.p.smallest_shared_access, static_cast<std::uint32_t>(bits_of(x->element) / 8));
+  d.out.run = op_wmma_move;
+  d.detail(x);
+}
+
 void mma_sync(decoder& d) {
   auto x = std::make_shared<mma_sync_detail>();
   if (!d.take("sync") || !d.take("aligned")) d.bad("needs .sync.aligned");
   for (const std::string_view w : d.words) if (w.starts_with("sp") || w.starts_with("block_scale") || w.starts_with("kind::")) d.refuse(cat("modifier \".", std::string(w), "\""));
   if (!take_shape(d, x->m, x->n, x->k)) d.bad("no shape");
-  if (!d.take("row") || !d.take("col")) d.refuse("operand order other than .row.col");
+  take_orders(d, *x);
   x->saturate = d.take("satfinite");
+  const int bit_operation = d.take_one({"and", "xor"});
+  if (bit_operation >= 0 && !d.take("popc")) d.bad("needs .popc");
   x->d = take_number(d); x->a = take_number(d); x->b = take_number(d); x->c = take_number(d);
+  if ((x->a == number::b1) != (bit_operation >= 0)) d.bad("this operation");
+  x->xor_popc = bit_operation == 1;
   d.operands(4, 4);
+  if (x->m == 8 && x->n == 8 && x->k == 4 && x->a == number::f16) {
+    const auto cells = [&](number t) { return t == number::f32 ? 8U : 4U; };
+    x->d_slots = registers(d, d.operand(0), x->d == number::f32 ? scalar::f32 : scalar::b32, true);
+    x->a_slots = registers(d, d.operand(1), scalar::b32, false);
+    x->b_slots = registers(d, d.operand(2), scalar::b32, false);
+    x->c_slots = registers(d, d.operand(3), x->c == number::f32 ? scalar::f32 : scalar::b32, false);
+    if (x->b != number::f16 || x->d_slots.size() != cells(x->d) || x->c_slots.size() != cells(x->c) || x->a_slots.size() != 2 || x->b_slots.size() != 2) d.bad("wrong types or number of registers");
+    d.out.run = op_mma_quads;
+    d.detail(x);
+    return;
+  }
+  if (x->a_column_major || x->b_row_major) d.refuse("operand order other than .row.col");
   const scalar cell = x->d == number::f64 ? scalar::f64 : scalar::b32, in = x->a == number::f64 ? scalar::f64 : scalar::b32;
   const scalar any = x->d == number::f32 ? scalar::f32 : cell;
   x->d_slots = registers(d, d.operand(0), any, true);
@@ -109,7 +214,7 @@ void wgmma(decoder& d) {
   if (!take_shape(d, x->shape.m, x->shape.n, x->shape.k)) d.bad("no shape");
   x->saturate = d.take("satfinite");
   x->d = take_number(d); x->a = take_number(d); x->b = take_number(d);
-  if (d.take("and") || d.take("popc")) d.refuse("one-bit wgmma");
+  if (x->a == number::b1 && (!d.take("and") || !d.take("popc"))) d.bad("needs .and.popc");
   x->d_slots = registers(d, d.operand(0), x->d == number::f32 ? scalar::f32 : scalar::b32, true);
   const raw_operand& a = d.operand(1);
   x->a_in_registers = a.what == raw_operand::kind::vector;
@@ -160,12 +265,13 @@ void tensor_mma(decoder& d) {
   if (block == 2 || block == 4) x->issue.scale_block = 16;
   else if (block >= 0) x->issue.scale_block = 32;
   for (std::size_t k = 1; k < d.words.size(); ++k) if (d.words[k].starts_with("collector::")) d.used[k] = true;
-  if (d.take("ashift")) d.refuse("modifier \".ashift\"");
+  x->shift_a = d.take("ashift");
   std::size_t k = 0;
   x->d = address_of(d, d.operand(k++), space::shared);
   const raw_operand& a = d.operand(k++);
   if (a.what == raw_operand::kind::memory) { x->issue.a_in_tensor_memory = true; x->a = address_of(d, a, space::shared); }
   else x->a_descriptor = d.source(a, scalar::b64);
+  if (x->shift_a && !x->issue.a_in_tensor_memory) d.bad(".ashift needs A in tensor memory");
   x->b_descriptor = d.source(d.operand(k++), scalar::b64);
   x->instruction_word = d.source(d.operand(k++), scalar::b32);
   if (scaled) { x->scale_a = address_of(d, d.operand(k++), space::shared); x->scale_b = address_of(d, d.operand(k++), space::shared); }
@@ -175,9 +281,11 @@ void tensor_mma(decoder& d) {
   }
   x->enable_d = d.predicate_source(d.operand(k++), x->enable_inverted);
   if (k < d.count()) {
-    if (x->issue.weight_stationary) d.refuse("zero-column mask");
-    x->d_shift = static_cast<int>(d.immediate(d.operand(k++)));
-    if (x->d_shift < 0 || x->d_shift > 15 || kind > 1) d.bad("scale-input-d");
+    if (x->issue.weight_stationary) x->zero_columns = d.source(d.operand(k++), scalar::b64);
+    else {
+      x->d_shift = static_cast<int>(d.immediate(d.operand(k++)));
+      if (x->d_shift < 0 || x->d_shift > 15 || kind > 1) d.bad("scale-input-d");
+    }
   }
   if (k != d.count()) d.bad("wrong number of operands");
   d.out.run = op_tmem_mma;
@@ -297,6 +405,15 @@ bool decode_matrix(decoder& d) {
   if (n == "ldmatrix") { matrix_move(d, true); return true; }
   if (n == "stmatrix") { matrix_move(d, false); return true; }
   if (n == "mma") { mma_sync(d); return true; }
+  if (n == "wmma") { wmma(d); return true; }
+  if (n == "movmatrix") {
+    if (!d.take("sync") || !d.take("aligned") || !d.take("m8n8") || !d.take("trans") || !d.take("b16")) d.bad("needs .sync.aligned.m8n8.trans.b16");
+    d.operands(2, 2);
+    d.out.a = d.source(d.operand(1), scalar::b32);
+    d.out.d = d.destination(d.operand(0), scalar::b32);
+    d.out.run = op_movmatrix;
+    return true;
+  }
   if (n == "wgmma") { wgmma(d); return true; }
   if (n == "tcgen05") return tensor(d);
   return false;

@@ -64,7 +64,7 @@ std::uint64_t special_value(const engine& e, const warp& w, special s, std::uint
     case special::smid: return c.generation % 132;
     case special::nsmid: return 132;
     case special::gridid: return 1;
-    case special::is_explicit_cluster: return e.code.required_cluster[0] != 0;
+    case special::is_explicit_cluster: return e.code.required_cluster[0] != 0 ? all_lanes : 0U;  // a predicate: one bit a lane
     case special::dynamic_smem_size: return e.shape.dynamic_shared;
     case special::total_smem_size: case special::aggr_smem_size: return e.shared_bytes - shared_start;
     case special::shared_address: return (std::uint64_t{c.rank} << 24) + offset;
@@ -77,8 +77,12 @@ std::uint64_t special_value(const engine& e, const warp& w, special s, std::uint
 
 void engine::launch_next_cluster() {
   while (next_cluster < cluster_count && cancelled.count(next_cluster)) ++next_cluster;
+  if (shared_next) next_cluster = shared_next->fetch_add(1);
   if (next_cluster >= cluster_count) return;
   const std::uint64_t n = next_cluster++;
+  if (shared_next) memory.cluster = static_cast<std::uint32_t>(n + 1);
+  // A cluster that runs alone has a schedule of its own, whatever ran before it and wherever.
+  if (resident.empty()) random.seed((how.seed * 0x9E3779B97F4A7C15ULL + 1) ^ (n * 0xBF58476D1CE4E5B9ULL));
   auto made = std::make_unique<cluster>();
   cluster& k = *made;
   k.id = {static_cast<std::uint32_t>(n % cluster_grid.x), static_cast<std::uint32_t>(n / cluster_grid.x % cluster_grid.y), static_cast<std::uint32_t>(n / (std::uint64_t{cluster_grid.x} * cluster_grid.y))};
@@ -88,7 +92,7 @@ void engine::launch_next_cluster() {
     auto c = std::make_unique<cta>();
     c->home = &k;
     c->rank = rank;
-    c->generation = next_generation++;
+    c->generation = static_cast<std::uint32_t>(n * size + rank + 1);
     c->id = {k.id.x * shape.cluster.x + rank % shape.cluster.x, k.id.y * shape.cluster.y + rank / shape.cluster.x % shape.cluster.y, k.id.z * shape.cluster.z + rank / (shape.cluster.x * shape.cluster.y)};
     c->shared.assign(shared_bytes, std::byte{0xCD});
     c->shadows.assign(shared_bytes, shadow_unwritten);
@@ -161,7 +165,7 @@ void engine::run_all() {
       if (!in_flight.empty()) { land_some(); continue; }
       retire_clusters();
       if (resident.empty()) continue;
-      if (resident.size() < capacity) {
+      if (resident.size() < capacity && !shared_next) {
         const std::size_t before = resident.size();
         launch_next_cluster();
         if (resident.size() > before) continue;
@@ -169,6 +173,7 @@ void engine::run_all() {
       if (let_time_pass()) continue;
       report_deadlock();
     }
+    if (stop && stop->load(std::memory_order_relaxed)) throw clusters_meet{};
     if (lands_now()) { land_some(); continue; }
     const std::size_t pick = pick_warp();
     warp& w = *queue[pick];
@@ -183,7 +188,8 @@ void engine::run_all() {
       queue.pop_back();
       if (w.done) retire_clusters();
     }
-    if (warp_instructions - instructions_at_event > 400000) {
+    // Somebody may be polling for a cluster that has not started; less likely so where nothing in the code is made for that.
+    if (warp_instructions - instructions_at_event > (code.clusters_apart ? 20000000U : 400000U) && !shared_next) {
       instructions_at_event = warp_instructions;
       if (resident.size() < capacity) launch_next_cluster();
     }
@@ -301,6 +307,7 @@ step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
     other.join = meet;
     other.parent = parent;
     other.calls = calls;
+    other.saved = c.saved;
     if (parent >= 0) ++w.contexts[static_cast<std::size_t>(parent)].children;
     c.who = stay;
     c.pc = fall;
@@ -319,6 +326,7 @@ step engine::diverge(warp& w, context& c, const instruction& i, lanes taken) {
     k.pc = pc;
     k.join = meet;
     k.parent = self;
+    k.saved = c.saved;
     ++c.children;
   };
   child(taken, i.target);
@@ -351,7 +359,8 @@ void engine::exit_lanes(warp& w, context& c, lanes who) {
     w.done = true;
     after_exit(w);
   } else {
-    wake(*w.home, block_reason::lane_group, w.index);
+    for (context& k : w.contexts)
+      if (k.at == context::state::blocked && k.why == block_reason::lane_group) { k.at = context::state::runnable; k.why = block_reason::none; make_runnable(w); }
     check_barriers(*w.home);
     check_cluster_barrier(*w.home->home);
   }
@@ -452,36 +461,118 @@ step op_exit(engine& e, warp& w, context& c, const instruction&, lanes active) {
   return step::moved;
 }
 
+// A function that may be running already when it is called again keeps its registers and parameters in the call's frame; see decode_control.cpp.
+namespace {
+
+std::byte* local_of(const engine& e, warp& w, int lane) { return w.local.data() + std::size_t{e.code.local_bytes} * static_cast<unsigned>(lane); }
+
+void restore(engine& e, warp& w, const call_frame& f, lanes who) {
+  if (f.saved) {
+    const recursion_detail& x = *f.saved->what;
+    const std::byte* from = f.saved->bytes.data();
+    for (const auto& r : x.registers) {
+      if (r.predicate) {
+        lanes old, &now = *w.slot<lanes>(r.slot);
+        std::memcpy(&old, from, 4);
+        now = (now & ~who) | (old & who);
+        from += 4;
+        continue;
+      }
+      for (std::uint32_t half = 0; half < r.bytes; half += r.lane_bytes * 32)
+        for (lanes m = who; m; m &= m - 1) {
+          const std::uint32_t at = half + r.lane_bytes * static_cast<std::uint32_t>(std::countr_zero(m));
+          std::memcpy(w.registers + r.slot + at, from + at, r.lane_bytes);
+        }
+      from += r.bytes;
+    }
+    for (const auto& p : x.parameters) {
+      for (lanes m = who; m; m &= m - 1) { const int l = std::countr_zero(m); std::memcpy(local_of(e, w, l) + p.place, from + std::size_t{p.bytes} * static_cast<unsigned>(l), p.bytes); }
+      from += std::size_t{p.bytes} * 32;
+    }
+  }
+  for (const call_frame::result& r : f.results)
+    for (lanes m = who; m; m &= m - 1) { std::byte* const base = local_of(e, w, std::countr_zero(m)); std::memmove(base + r.to, base + r.from, r.bytes); }
+}
+
+void enter(engine& e, warp& w, context& c, const instruction& i, std::uint32_t target, call_frame frame) {
+  if (frame.saved)
+    for (const auto& a : frame.saved->what->addresses)
+      for (lanes m = c.who; m; m &= m - 1) {
+        const int l = std::countr_zero(m);
+        std::uint64_t& at = w.slot<std::uint64_t>(a.slot)[l];
+        at += a.frame;
+        if (at + a.frame > a.end) e.fault("out_of_bounds", cat("the local memory of a recursive function is used up: it holds ", (a.end - a.begin) / a.frame, " activations"), &w, &i, 1U << l);
+      }
+  c.calls.push_back(std::move(frame));
+  if (c.calls.size() > 4096) e.fault("out_of_bounds", "more than 4096 calls inside each other", &w, &i, c.who);
+  c.join = no_pc;
+  c.pc = target;
+}
+
+/// Runs the call for `some` lanes of the context; the others go on at the same instruction (`again`) or behind it. Frames are made from the context that calls.
+step call_for(engine& e, warp& w, context& c, const instruction& i, lanes some, bool again, std::uint32_t target, std::vector<call_frame::result> results) {
+  const std::uint32_t here = c.pc;
+  const std::shared_ptr<const saved_frame> saved = i.flags & 1U ? c.saved : nullptr;
+  context* caller = &c;
+  step s = step::moved;
+  if (some != c.who) {
+    // Part of the lanes call: they do so as a child that ends behind the call.
+    instruction split = i;
+    split.join = here + 1;
+    split.target = here;
+    split.run = again ? op_branch_table : op_branch;
+    s = e.diverge(w, c, split, some);
+    for (context& k : w.contexts) if (k.at == context::state::runnable && k.pc == here && k.who == some) { caller = &k; break; }
+  }
+  enter(e, w, *caller, i, target, {here + 1, caller->join, saved, std::move(results)});
+  return s;
+}
+
+}  // namespace
+
 step op_function_exit(engine& e, warp& w, context& c, const instruction& i, lanes) {
   if (c.calls.empty()) e.fault("barrier_misuse", "return without a call", &w, &i);
-  c.pc = c.calls.back().back;
-  c.join = c.calls.back().join;
+  const call_frame& f = c.calls.back();
+  if (f.saved || !f.results.empty()) restore(e, w, f, c.who);
+  c.pc = f.back;
+  c.join = f.join;
   c.calls.pop_back();
   return step::moved;
 }
 
-step op_call(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  if (active != c.who) {
-    // Part of the lanes call: they do so as a child that ends behind the call.
-    instruction split = i;
-    split.join = c.pc + 1;
-    split.target = c.pc;
-    split.run = op_branch;
-    const std::uint32_t here = c.pc;
-    const step s = e.diverge(w, c, split, active);
-    for (context& k : w.contexts)
-      if (k.at == context::state::runnable && k.pc == here && k.who == active) {
-        k.calls.push_back({here + 1, k.join});
-        k.join = no_pc;
-        k.pc = i.target;
-        break;
-      }
-    return s;
+step op_call(engine& e, warp& w, context& c, const instruction& i, lanes active) { return call_for(e, w, c, i, active, false, i.target, {}); }
+
+step op_save_frame(engine& e, warp& w, context& c, const instruction& i, lanes) {
+  const recursion_detail& x = e.code.detail<recursion_detail>(i);
+  auto frame = std::make_shared<saved_frame>();
+  frame->what = &x;
+  for (const auto& r : x.registers) frame->bytes.insert(frame->bytes.end(), w.registers + r.slot, w.registers + r.slot + r.bytes);
+  for (const auto& p : x.parameters) for (int l = 0; l < 32; ++l) { const std::byte* from = local_of(e, w, l) + p.place; frame->bytes.insert(frame->bytes.end(), from, from + p.bytes); }
+  c.saved = std::move(frame);
+  return step::next;
+}
+
+step op_call_indirect(engine& e, warp& w, context& c, const instruction& i, lanes active) {
+  const std::uint64_t* address = w.slot<std::uint64_t>(i.a);
+  const std::uint64_t first = address[std::countr_zero(active)];
+  lanes same = 0;
+  for (lanes m = active; m; m &= m - 1) { const int l = std::countr_zero(m); if (address[l] == first) same |= 1U << l; }
+  const auto found = e.code.callables.find(first);
+  if (found == e.code.callables.end()) e.fault("out_of_bounds", cat("an indirect call to address ", first, ", where no function of this kernel lies"), &w, &i, same);
+  const program::callable& f = found->second;
+  if (f.parameters.size() * 2 != i.list_count || f.results.size() * 2 != i.list2_count) e.fault("out_of_bounds", cat("an indirect call of \"", f.name, "\" with ", i.list_count / 2, " arguments and ", i.list2_count / 2, " results, which has ", f.parameters.size(), " and ", f.results.size()), &w, &i, same);
+  const std::uint32_t* arguments = e.code.lists.data() + i.list;
+  const std::uint32_t* wanted = e.code.lists.data() + i.list2;
+  std::vector<call_frame::result> results;
+  for (std::size_t k = 0; k < f.parameters.size(); ++k) {
+    if (arguments[2 * k + 1] != f.parameters[k].bytes) e.fault("out_of_bounds", cat("argument ", k, " of an indirect call of \"", f.name, "\" has ", arguments[2 * k + 1], " bytes and its parameter ", f.parameters[k].bytes), &w, &i, same);
+    for (lanes m = same; m; m &= m - 1) { std::byte* const base = local_of(e, w, std::countr_zero(m)); std::memmove(base + f.parameters[k].place, base + arguments[2 * k], f.parameters[k].bytes); }
   }
-  c.calls.push_back({c.pc + 1, c.join});
-  c.join = no_pc;
-  c.pc = i.target;
-  return step::moved;
+  for (std::size_t k = 0; k < f.results.size(); ++k) {
+    if (wanted[2 * k + 1] != f.results[k].bytes) e.fault("out_of_bounds", cat("result ", k, " of an indirect call of \"", f.name, "\" has ", wanted[2 * k + 1], " bytes and the function's ", f.results[k].bytes), &w, &i, same);
+    results.push_back({f.results[k].place, wanted[2 * k], f.results[k].bytes});
+  }
+  return call_for(e, w, c, i, same, true, f.pc, std::move(results));
 }
 
 step op_copy_local(engine& e, warp& w, context&, const instruction& i, lanes active) {

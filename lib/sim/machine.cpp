@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "sim/state.hpp"
+#include "sim/launch.hpp"
 #include "sim/units/tensor_map.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -112,30 +112,20 @@ class simulated_machine final : public machine {
     const program& p = *found->second;
     launch_shape shape{how.grid, how.block, how.cluster, how.dynamic_shared_bytes};
     check_launch(p, shape);
-    std::vector<std::byte> parameters = lay_out(p, how.arguments);
+    const std::vector<std::byte> parameters = lay_out(p, how.arguments);
     fault_.reset();
     last_ = {};
     const auto start = std::chrono::steady_clock::now();
-    engine e(*memory_, p, shape, std::move(parameters), options_, sm_);
-    const auto finish = [&] {
-      last_.warp_instructions = e.warp_instructions;
-      last_.lane_instructions = e.lane_instructions;
-      last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      last_.lints = e.lints;
-      last_.printed = e.printed;
-      last_.barrier_lines = e.barrier_lines;
-      for (std::size_t k = 0; k < e.reached.size(); ++k) {
-        if (e.reached[k].warps) last_.lines_run[p.code[k].line] |= e.reached[k].warps;
-        if (e.reached[k].guarded) last_.lines_guarded.insert(p.code[k].line);
-      }
-    };
-    try {
-      e.run();
-      finish();
-    } catch (const fault_found& f) {
-      finish();
-      fault_ = f.report;
-    }
+    launch_result r = run_launch(*memory_, p, shape, parameters, options_, sm_);
+    last_.warp_instructions = r.warp_instructions;
+    last_.lane_instructions = r.lane_instructions;
+    last_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    last_.lints = std::move(r.lints);
+    last_.printed = std::move(r.printed);
+    last_.barrier_lines = std::move(r.barrier_lines);
+    last_.lines_run = std::move(r.lines_run);
+    last_.lines_guarded = std::move(r.lines_guarded);
+    fault_ = std::move(r.fault);
     if (!fault_) return look_at_records(*m, entry);
     const fault_report& f = *fault_;
     std::string id = f.kind, context = cat("kernel \"", entry, "\"");
@@ -173,6 +163,11 @@ class simulated_machine final : public machine {
       if (!v.initial.empty()) std::memcpy(at, v.initial.data(), v.initial.size());
       for (const relocation& r : v.relocations) {
         const auto to = m.text->globals.find(r.name);
+        if (const auto function = m.text->function_index.find(r.name); to == m.text->globals.end() && function != m.text->function_index.end()) {
+          const std::uint64_t address = function_address(function->second);
+          std::memcpy(at + r.at, &address, static_cast<std::size_t>(r.bytes));
+          continue;
+        }
         if (to == m.text->globals.end()) raise(user_error({.id = "ptx-unsupported", .what = cat("the initial value of \"", v.name, "\" names \"", r.name, "\", which is no variable")}));
         const std::uint64_t address = m.text->variables[static_cast<std::size_t>(to->second)].address + static_cast<std::uint64_t>(r.addend);
         std::memcpy(at + r.at, &address, static_cast<std::size_t>(r.bytes));

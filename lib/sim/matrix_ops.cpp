@@ -59,6 +59,110 @@ step op_stmatrix(engine& e, warp& w, context&, const instruction& i, lanes activ
   return step::next;
 }
 
+// Rows are given by their addresses. How the elements of the byte forms are dealt out is read from the figures of the ISA; see docs/simulator.md.
+step op_ldmatrix_bytes(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const std::uint32_t* list = e.code.lists.data() + i.list;
+  const int bits = i.flags, rows = i.sub == 1 ? 16 : 8;
+  std::byte* row[32];
+  const lanes readers = rows * i.count == 32 ? all_lanes : (1U << (rows * i.count)) - 1;
+  for (lanes m = readers; m; m &= m - 1) {
+    const int l = std::countr_zero(m);
+    const std::uint64_t a = (i.wide_address ? w.slot<std::uint64_t>(i.a)[l] : w.slot<std::uint32_t>(i.a)[l]) + static_cast<std::uint64_t>(i.imm);
+    if (a % 16) e.fault("misaligned", cat("row address ", a, " of ldmatrix is not a multiple of 16"), &w, &i, 1U << l);
+  }
+  for (lanes m = readers; m; m &= m - 1) {
+    // The pad behind packed elements is never read.
+    const int l = std::countr_zero(m);
+    const std::uint64_t a = (i.wide_address ? w.slot<std::uint64_t>(i.a)[l] : w.slot<std::uint32_t>(i.a)[l]) + static_cast<std::uint64_t>(i.imm);
+    row[l] = e.resolve_one(w, i, l, i.where, a, static_cast<std::size_t>(2 * bits), engine::access::read);
+  }
+  const auto element = [&](int r, int c) {
+    const int at = bits * c;
+    std::uint32_t v = std::to_integer<std::uint32_t>(row[r][at / 8]);
+    if (at % 8 + bits > 8) v |= std::to_integer<std::uint32_t>(row[r][at / 8 + 1]) << 8;
+    return (v >> (at % 8) & ((1U << bits) - 1)) << (bits < 8 ? tmem_element_shift(bits) : 0);
+  };
+  const int per = i.sub == 1 ? 2 : 1;
+  for (int k = 0; k < i.count * per; ++k) {
+    if (list[k] == no_slot) continue;
+    std::uint32_t* d = w.slot<std::uint32_t>(list[k]);
+    for (int l = 0; l < 32; ++l) {
+      std::uint32_t v = 0;
+      for (int b = 0; b < 4; ++b) v |= (per == 2 ? element(16 * (k / 2) + 4 * (l % 4) + b, l / 4 + 8 * (k % 2)) : element(8 * k + l / 4, 4 * (l % 4) + b)) << (8 * b);
+      d[l] = v;
+    }
+  }
+  return step::next;
+}
+
+step op_stmatrix_bytes(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const std::uint32_t* list = e.code.lists.data() + i.list;
+  std::byte* row[32];
+  e.resolve(w, i, i.count == 4 ? all_lanes : (1U << (8 * i.count)) - 1, i.where, i.a, i.wide_address, i.imm, 16, engine::access::write, row);
+  for (int k = 0; k < i.count; ++k) {
+    const std::uint32_t* s = w.slot<std::uint32_t>(list[k]);
+    for (int l = 0; l < 32; ++l)
+      for (int b = 0; b < 4; ++b) row[8 * k + 2 * (l % 4) + (b & 1)][l / 4 + 8 * (b >> 1)] = static_cast<std::byte>(s[l] >> (8 * b));
+  }
+  return step::next;
+}
+
+step op_movmatrix(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  std::uint32_t in[32];
+  std::copy_n(w.slot<std::uint32_t>(i.a), 32, in);
+  std::uint32_t* d = w.slot<std::uint32_t>(i.d);
+  for (int l = 0; l < 32; ++l) {
+    const auto at = [&](int r, int c) { return in[4 * r + c / 2] >> (16 * (c & 1)) & 0xFFFFU; };
+    d[l] = at(2 * (l % 4), l / 4) | at(2 * (l % 4) + 1, l / 4) << 16;
+  }
+  return step::next;
+}
+
+// m8n8k4 of f16: four products, one for each quad and the quad sixteen lanes above it.
+step op_mma_quads(engine& e, warp& w, context&, const instruction& i, lanes active) {
+  whole_warp(e, w, i, active);
+  const mma_sync_detail& x = e.code.detail<mma_sync_detail>(i);
+  const auto half_of = [&](const std::vector<std::uint32_t>& slots, int l, int k) { return widen(number::f16, w.slot<std::uint32_t>(slots[static_cast<std::size_t>(k / 2)])[l] >> (16 * (k & 1)) & 0xFFFFU); };
+  const auto cell_of = [](number t, int l, int k) {
+    const int high = l >= 16 ? 4 : 0;
+    return t == number::f32 ? cell{(l & 1) + (k & 2) + high, (k & 4) + (l & 2) + (k & 1)} : cell{l % 4 + high, k};
+  };
+  for (int quad = 0; quad < 4; ++quad) {
+    float a[32], b[32], d[64];
+    const auto each_lane = [&](auto&& f) { for (int j = 0; j < 8; ++j) f(4 * quad + j % 4 + 16 * (j / 4)); };
+    each_lane([&](int l) {
+      const int high = l >= 16 ? 4 : 0;
+      for (int k = 0; k < 4; ++k) {
+        const float va = half_of(x.a_slots, l, k), vb = half_of(x.b_slots, l, k);
+        if (x.a_column_major) a[(k + high) * 4 + l % 4] = va; else a[(l % 4 + high) * 4 + k] = va;
+        if (x.b_row_major) b[(k + high) * 4 + l % 4] = vb; else b[(l % 4 + high) * 4 + k] = vb;
+      }
+      for (int k = 0; k < 8; ++k) {
+        const cell c = cell_of(x.c, l, k);
+        d[c.row * 8 + c.column] = x.c == number::f32 ? std::bit_cast<float>(w.slot<std::uint32_t>(x.c_slots[static_cast<std::size_t>(k)])[l]) : half_of(x.c_slots, l, k);
+      }
+    });
+    mma_operands o;
+    o.m = 8; o.n = 8; o.k = 4; o.a = a; o.b = b;
+    const mma_model& model = model_of(e.on, matrix_unit::mma_sync, number::f16);
+    if (x.d == number::f16) multiply_f16(model, o, d, 8, true, e.scratch); else multiply(model, o, d, 8, true, e.scratch);
+    each_lane([&](int l) {
+      for (int k = 0; k < 8; ++k) {
+        const cell c = cell_of(x.d, l, k);
+        const float v = d[c.row * 8 + c.column];
+        if (x.d == number::f32) { w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(k)])[l] = std::bit_cast<std::uint32_t>(v); continue; }
+        std::uint32_t& to = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(k / 2)])[l];
+        const std::uint32_t h = narrow(number::f16, v);
+        to = k & 1 ? (to & 0xFFFFU) | h << 16 : (to & 0xFFFF0000U) | h;
+      }
+    });
+  }
+  return step::next;
+}
+
 step op_mma_sync(engine& e, warp& w, context&, const instruction& i, lanes active) {
   whole_warp(e, w, i, active);
   const mma_sync_detail& x = e.code.detail<mma_sync_detail>(i);
@@ -102,7 +206,11 @@ step op_mma_sync(engine& e, warp& w, context&, const instruction& i, lanes activ
       const std::uint32_t v = element(x.c_slots[static_cast<std::size_t>(j / cper)], l, cper == 2 ? 16 : 32, j % cper);
       if (integers) e.integer_d[static_cast<std::size_t>(c.row * n + c.column)] = static_cast<std::int32_t>(v); else e.float_d[static_cast<std::size_t>(c.row * n + c.column)] = decode_cell(x.c, v);
     }
-  if (integers) multiply_integers(m, n, k, e.integer_a.data(), e.integer_b.data(), e.integer_d.data(), n, true, x.saturate, e.scratch);
+  if (x.xor_popc) {
+    for (int r = 0; r < m; ++r)
+      for (int c = 0; c < n; ++c)
+        for (int j = 0; j < k; ++j) e.integer_d[static_cast<std::size_t>(r * n + c)] += e.integer_a[static_cast<std::size_t>(r * k + j)] ^ e.integer_b[static_cast<std::size_t>(c * k + j)];
+  } else if (integers) multiply_integers(m, n, k, e.integer_a.data(), e.integer_b.data(), e.integer_d.data(), n, true, x.saturate, e.scratch);
   else {
     mma_operands o;
     o.m = m; o.n = n; o.k = k; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b;
@@ -124,8 +232,14 @@ step op_mma_sync(engine& e, warp& w, context&, const instruction& i, lanes activ
 // ---- wgmma. Each warp of the group computes its own 16 rows; the effects appear when the group of the wgmma is waited for.
 namespace {
 
-operand_form a_form(const wgmma_detail& x) { return {x.a, x.shape.m, x.shape.k, x.transpose_a, false}; }
-operand_form b_form(const wgmma_detail& x) { return {x.b, x.shape.n, x.shape.k, x.transpose_b, false}; }
+// Single bits are fetched as bytes.
+operand_form a_form(const wgmma_detail& x) { return x.a == number::b1 ? operand_form{number::u8, x.shape.m, x.shape.k / 8, false, false} : operand_form{x.a, x.shape.m, x.shape.k, x.transpose_a, false}; }
+operand_form b_form(const wgmma_detail& x) { return x.b == number::b1 ? operand_form{number::u8, x.shape.n, x.shape.k / 8, false, false} : operand_form{x.b, x.shape.n, x.shape.k, x.transpose_b, false}; }
+
+/// Bytes to bits, in place: from the end, so that nothing is overwritten before it is read.
+void spread_bits(std::int16_t* values, int count) {
+  for (int k = count; k-- > 0;) { const int v = values[k]; for (int b = 8; b-- > 0;) values[8 * k + b] = static_cast<std::int16_t>(v >> b & 1); }
+}
 
 void pin(warp& w, const engine& e, const std::vector<std::uint32_t>& slots, std::uint8_t how) {
   if (w.pinned.empty()) w.pinned.assign(e.code.register_bytes / 128 + 1, 0);
@@ -175,6 +289,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
       operands.a.resize(integers ? 0 : a_count);
       e.check(decode_wgmma_descriptor(p.a_descriptor, descriptor), &w, p.what);
       e.check(integers ? gather_integers(descriptor, a_form(x), shared, e.integer_a.data()) : gather_floats(descriptor, a_form(x), shared, operands.a.data()), &w, p.what);
+      if (x.a == number::b1) spread_bits(e.integer_a.data(), x.shape.m * k / 8);
     }
     float_a = operands.a.data();
   }
@@ -182,6 +297,7 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
     operands.b.resize(integers ? 0 : b_count);
     e.check(decode_wgmma_descriptor(p.b_descriptor, descriptor), &w, p.what);
     e.check(integers ? gather_integers(descriptor, b_form(x), shared, e.integer_b.data()) : gather_floats(descriptor, b_form(x), shared, operands.b.data()), &w, p.what);
+    if (x.b == number::b1) spread_bits(e.integer_b.data(), n * k / 8);
   }
   const std::size_t first_row = static_cast<std::size_t>(quarter * 16 * k);
   const int per = x.d == number::f16 ? 2 : 1, elements = n / 2;

@@ -11,7 +11,19 @@ struct mma_sync_detail {
   int m = 16, n = 8, k = 16;
   number a = number::f16, b = number::f16, d = number::f32, c = number::f32;
   bool saturate = false;
+  bool xor_popc = false;                           // b1: counts of a ^ b instead of a & b
+  bool a_column_major = false, b_row_major = false;  // m8n8k4 and wmma only
   std::vector<std::uint32_t> d_slots, a_slots, b_slots, c_slots;
+};
+
+/// wmma.load and wmma.store. Which thread holds what is nobody's business: element e (row-major) lies in lane e % 32, as that lane's element e / 32.
+struct wmma_move_detail {
+  int rows = 16, columns = 16;
+  number element = number::f16;
+  bool store = false, column_major = false;
+  operand_address address;
+  std::uint32_t stride = no_slot;  // in elements; none: tight
+  std::vector<std::uint32_t> slots;
 };
 
 struct wgmma_detail {
@@ -31,6 +43,8 @@ struct tensor_mma_detail {
   bool enable_inverted = false;
   std::vector<std::uint32_t> disabled_lanes;
   int d_shift = 0;
+  bool shift_a = false;                   // .ashift
+  std::uint32_t zero_columns = no_slot;   // .ws: the zero-column mask descriptor
 };
 
 struct tensor_move_detail {

@@ -42,6 +42,48 @@ std::byte* global_memory::at(std::uint64_t address, std::size_t bytes) {
   return a->data.get() + (address - a->base);
 }
 
+std::byte* global_view::at(std::uint64_t address, std::size_t bytes) {
+  allocation* a = last_;
+  if (!a || address < a->base || address - a->base + bytes > a->bytes) {
+    a = all_->find(address);
+    if (!a || address - a->base + bytes > a->bytes || address - a->base > a->bytes) return nullptr;
+    last_ = a;
+  }
+  if (cluster) claim(address, bytes, false);
+  return a->data.get() + (address - a->base);
+}
+
+void global_view::claim(std::uint64_t address, std::size_t bytes, bool write) {
+  if (bytes == 0) return;
+  const allocation& a = *last_;  // at() came just before
+  if (address < a.base || address - a.base + bytes > a.bytes) { at(address, bytes); claim(address, bytes, write); return; }
+  constexpr std::uint64_t several = 0xFFFFFFFFU;
+  const std::uint64_t me = cluster;
+  for (std::uint64_t g = (address - a.base) >> 3; g <= (address - a.base + bytes - 1) >> 3; ++g) {
+    std::uint64_t now = a.claims[g].load(std::memory_order_relaxed);
+    for (;;) {
+      const std::uint64_t writer = now & several, reader = now >> 32;
+      std::uint64_t then = now;
+      if (write) {
+        if ((writer && writer != me) || (reader && reader != me)) throw clusters_meet{};
+        then = (now & ~several) | me;
+      } else {
+        if (writer && writer != me) throw clusters_meet{};
+        if (reader != me && reader != several) then = writer | (reader ? several : me) << 32;
+      }
+      if (then == now) break;
+      if (!a.claims[g].compare_exchange_weak(now, then, std::memory_order_acq_rel)) continue;
+      if (write && !writer) {
+        const std::uint64_t at_byte = g << 3;
+        old_bytes old{a.data.get() + at_byte, 0, static_cast<std::uint32_t>(std::min<std::uint64_t>(8, a.bytes - at_byte))};
+        std::memcpy(&old.value, old.at, old.bytes);
+        overwritten.push_back(old);
+      }
+      break;
+    }
+  }
+}
+
 std::string global_memory::describe(std::uint64_t address) const {
   const allocation* before = nullptr;
   const allocation* next = nullptr;
@@ -165,6 +207,7 @@ std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space wh
         race_global(w, address, bytes, how_ != access::read, &i, lane);
         if (strong && how_ != access::read) publish(w, address, i, how_ == access::atomic, true);
       }
+      if (how_ != access::read) memory.writes(address, bytes);
       return p;
     }
     case space::shared: case space::shared_cluster: {
@@ -216,6 +259,7 @@ void engine::resolve(warp& w, const instruction& i, lanes active, space where, s
       const int l = std::countr_zero(m);
       const std::uint64_t a = address[l] + o;
       std::byte* const p = (a & align) || strong ? nullptr : memory.at(a, bytes);
+      if (p && how_ != access::read) memory.writes(a, bytes);
       out[l] = p ? p : resolve_one(w, i, l, where, a, bytes, how_);
       if (!p || !tracked) continue;
       if (a == end) { end += bytes; lane = lane_several; continue; }

@@ -355,7 +355,7 @@ struct parser {
       if (take(';')) continue;
       if (is('@')) { instruction(f, scope); continue; }
       if (t.kind != token_kind::word) malformed(t.line, cat("expected a statement but found '", std::string(t.text), "'"));
-      if (tokens[at + 1].kind == token_kind::punctuation && tokens[at + 1].mark == ':') { label(f, scope, owner); continue; }
+      if (tokens[at + 1].kind == token_kind::punctuation && tokens[at + 1].mark == ':') { label(f, scope); continue; }
       if (t.text[0] != '.') { instruction(f, scope); continue; }
       space where{};
       if (is(".reg")) register_directive(f, scope);
@@ -369,7 +369,7 @@ struct parser {
     }
   }
 
-  void label(function_text& f, int scope, int owner) {
+  void label(function_text& f, int scope) {
     const token t = next();
     ++at;  // ':'
     if (take(".branchtargets")) {
@@ -378,7 +378,8 @@ struct parser {
       expect(';');
       return;
     }
-    if (is(".callprototype") || is(".calltargets")) { (void)owner; unsupported(t.line, "indirect calls"); }
+    // What an indirect call may reach: every function whose address is taken is looked at.
+    if (is(".callprototype") || is(".calltargets")) { while (!take(';')) if (next().kind == token_kind::end) malformed(t.line, "a prototype has no end"); return; }
     if (!f.scopes[static_cast<std::size_t>(scope)].labels.emplace(t.text, static_cast<int>(f.code.size())).second) malformed(t.line, cat("label '", std::string(t.text), "' is defined twice"));
   }
 

@@ -89,6 +89,15 @@ enum class special : std::uint8_t { tid_x, tid_y, tid_z, ntid_x, ntid_y, ntid_z,
 
 struct special_slot { special what; std::uint32_t slot; bool wide; std::uint64_t offset; };
 
+/// A call inside a recursion: what of the calling function has to survive it.
+struct recursion_detail {
+  struct kept_register { std::uint32_t slot, bytes, lane_bytes; bool predicate; };
+  struct kept_parameter { std::uint32_t place, bytes; };
+  struct kept_address { std::uint32_t slot, frame; std::uint64_t begin, end; };  // of a .local variable: the next activation gets the next frame
+  std::vector<kept_register> registers;
+  std::vector<kept_parameter> parameters;
+  std::vector<kept_address> addresses;
+};
 struct wgmma_detail;
 struct tensor_copy_detail;
 struct tcgen05_mma_detail;
@@ -113,7 +122,15 @@ struct program {
   std::uint32_t registers_per_thread = 0;  // from .maxnreg or the launch bounds; 0 unknown
   std::vector<std::shared_ptr<void>> details;
   std::vector<std::vector<std::uint32_t>> branch_tables;
+  struct callable {
+    struct place_of { std::uint32_t place, bytes; };
+    std::uint32_t pc = 0;
+    std::string name;
+    std::vector<place_of> parameters, results;  // local memory
+  };
+  std::unordered_map<std::uint64_t, callable> callables;  // by function address, for indirect calls
   bool uses_tensor_memory = false;
+  bool clusters_apart = true;  // nothing in the code shows that clusters communicate, or see the time or the order in which they run
   std::vector<std::uint8_t> wgmma_registers;  // by slot / 128; empty without wgmma
   std::uint32_t smallest_shared_access = 4;  // bytes, at most 4: the grain of the race detector
 
@@ -124,6 +141,9 @@ struct program {
 inline constexpr std::uint32_t shared_start = 1024;
 
 /// Generic windows. Global memory lies elsewhere.
+/// Functions have addresses too; nothing can be loaded from there.
+inline constexpr std::uint64_t code_window = 0x0000'7B00'0000'0000ULL;
+inline constexpr std::uint64_t function_address(int index) { return code_window + 16 * static_cast<std::uint64_t>(index + 1); }
 inline constexpr std::uint64_t shared_window = 0x0000'7E00'0000'0000ULL, local_window = 0x0000'7D00'0000'0000ULL, param_window = 0x0000'7C00'0000'0000ULL,
                                window_bytes = 0x0000'0001'0000'0000ULL;
 

@@ -1,6 +1,7 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
 #include <array>
+#include <atomic>
 #include <bitset>
 #include <cstring>
 #include <deque>
@@ -33,6 +34,8 @@ struct allocation {
   std::unique_ptr<std::byte[]> data;
   std::string name;
   bool read_only = false;
+  /// While clusters run on several threads: who wrote each 8 bytes (low half: number of the cluster, from one) and who else touched them (high half; all ones: several).
+  std::atomic<std::uint64_t>* claims = nullptr;
 };
 
 class global_memory {
@@ -47,6 +50,27 @@ class global_memory {
 
  private:
   std::uint64_t next_ = 0x0000'0010'0000'0000ULL;
+  allocation* last_ = nullptr;
+};
+
+/// Thrown when two clusters on different threads touch the same global bytes and one of them writes.
+struct clusters_meet {};
+
+/// Global memory as one engine sees it. On several threads every access is claimed for the cluster that runs, and what it overwrites is kept.
+class global_view {
+ public:
+  explicit global_view(global_memory& all) : all_(&all) {}
+  std::byte* at(std::uint64_t address, std::size_t bytes);
+  /// The bytes, which at() has found, are about to be written.
+  void writes(std::uint64_t address, std::size_t bytes) { if (cluster) claim(address, bytes, true); }
+  std::string describe(std::uint64_t address) const { return all_->describe(address); }
+  std::uint32_t cluster = 0;  // the number to claim for; 0: nobody else runs
+  struct old_bytes { std::byte* at; std::uint64_t value; std::uint32_t bytes; };
+  std::vector<old_bytes> overwritten;
+
+ private:
+  void claim(std::uint64_t address, std::size_t bytes, bool write);
+  global_memory* all_;
   allocation* last_ = nullptr;
 };
 
@@ -82,7 +106,14 @@ struct strong_place { std::map<std::uint32_t, vector_clock> wide; std::map<std::
 
 enum class block_reason : std::uint8_t { none, cta_barrier, cluster_barrier, mbarrier, lane_group, tensor_alloc, registers };
 
-struct call_frame { std::uint32_t back, join; };
+/// What a call keeps of its caller when the callee may reach the caller again, as it was at the call.
+struct saved_frame { const recursion_detail* what = nullptr; std::vector<std::byte> bytes; };
+struct call_frame {
+  struct result { std::uint32_t from, to, bytes; };  // local memory; copied when an indirect call returns
+  std::uint32_t back, join;
+  std::shared_ptr<const saved_frame> saved;
+  std::vector<result> results;
+};
 
 /// Lanes of one warp that stand at the same place. Divergence makes children; they end at `join`, where their parent goes on.
 struct context {
@@ -97,6 +128,7 @@ struct context {
   std::uint64_t phase = 0;        // mbarrier: the phase waited for
   bool overslept = false;         // a try_wait that has slept long enough: it answers
   std::vector<call_frame> calls;
+  std::shared_ptr<const saved_frame> saved;  // from op_save_frame to the call that it is for
 };
 
 /// A wgmma that has been issued by one warp and whose effects are not visible yet.
@@ -360,7 +392,7 @@ class engine {
   void land_wgmmas(warp& w, std::size_t groups_left);
   void touch_wgmma(warp& w, const instruction& i);
 
-  global_memory& memory;
+  global_view memory;
   const program& code;
   launch_shape shape;
   std::vector<std::byte> parameters;
@@ -375,7 +407,6 @@ class engine {
   std::vector<warp*> queue;
   std::deque<async_operation> in_flight;
   std::uint64_t next_operation = 1;
-  std::uint32_t next_generation = 1;
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
@@ -383,6 +414,10 @@ class engine {
   struct reach { std::uint64_t warps = 0; bool guarded = false; };
   std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
+  std::vector<std::uint64_t> lint_cluster;  // by lint: the cluster that ran when it first appeared
+  // Several threads: where the next cluster comes from, and whether to give up.
+  std::atomic<std::uint64_t>* shared_next = nullptr;
+  std::atomic<bool>* stop = nullptr;
   void lint(const std::string& what, const instruction* i);
   std::uint64_t clock = 0;
   bool looks_at_time = false;             // the program reads %globaltimer

@@ -204,6 +204,7 @@ struct mma_work {
   shared_descriptor a, b;
   std::uint32_t d_address, a_address, scale_a, scale_b;
   bool use_d;
+  std::uint64_t zero_columns = 0;
   std::uint32_t disabled[8] = {};
   tmem_layout layout;
 };
@@ -222,6 +223,14 @@ void land_mma(engine& e, const mma_work& k) {
     const std::size_t at = b_part * static_cast<std::size_t>(g);
     e.check(integers ? gather_integers(k.b, bf, shared, e.integer_b.data() + at) : gather_floats(k.b, bf, shared, e.float_b.data() + at), nullptr, k.what);
   }
+  if (x.zero_columns != no_slot) {
+    std::vector<std::uint8_t> zero;
+    e.check(zero_column_mask(k.zero_columns, q.m, n, zero), nullptr, k.what);
+    for (int c = 0; c < n; ++c) {
+      if (!zero[static_cast<std::size_t>(c)]) continue;
+      if (integers) std::fill_n(e.integer_b.begin() + c * depth, depth, std::int16_t{0}); else std::fill_n(e.float_b.begin() + c * depth, depth, 0.0F);
+    }
+  }
   std::vector<float> scale_a, scale_b;
   const int per_row = is_block_scaled(q.kind) ? depth / q.scale_block : 0;
   for (int g = 0; g < groups; ++g) {
@@ -230,8 +239,12 @@ void land_mma(engine& e, const mma_work& k) {
     const int rows = af.rows;
     const std::size_t a_count = static_cast<std::size_t>(rows * depth);
     if (integers) e.integer_a.resize(a_count); else e.float_a.resize(a_count);
-    if (x.issue.a_in_tensor_memory)
+    if (x.issue.a_in_tensor_memory) {
       e.check(integers ? gather_tmem_integers(t, k.layout, k.a_address, af, e.integer_a.data()) : gather_tmem_floats(t, k.layout, k.a_address, af, e.float_a.data()), nullptr, k.what);
+      // .ashift: each row but the last takes the one after it.
+      const std::size_t moved = a_count - static_cast<std::size_t>(depth);
+      if (x.shift_a) { if (integers) std::copy_n(e.integer_a.begin() + depth, moved, e.integer_a.begin()); else std::copy_n(e.float_a.begin() + depth, moved, e.float_a.begin()); }
+    }
     else {
       const std::span<const std::byte> shared(c.shared);
       e.check(integers ? gather_integers(k.a, af, shared, e.integer_a.data()) : gather_floats(k.a, af, shared, e.float_a.data()), nullptr, k.what);
@@ -325,6 +338,8 @@ step op_tmem_mma(engine& e, warp& w, context&, const instruction& i, lanes activ
     k->d_address = static_cast<std::uint32_t>(value_of(w, x.d, l));
     const lanes p = *w.slot<lanes>(x.enable_d) ^ (x.enable_inverted ? all_lanes : 0U);
     k->use_d = (p & who) != 0;
+    if (x.zero_columns != no_slot) k->zero_columns = w.slot<std::uint64_t>(x.zero_columns)[l];
+    if (x.shift_a && q.m != 128 && q.m != 256) e.fault("illegal_shape", cat(".ashift exists for M 128 and 256, not ", q.m), &w, &i, who);
     for (std::size_t j = 0; j < x.disabled_lanes.size(); ++j) k->disabled[j] = w.slot<std::uint32_t>(x.disabled_lanes[j])[l];
     const std::uint64_t id = e.next_operation;
     const operand_form af = form_of(q, false, x.issue.cta_group), bf = form_of(q, true, x.issue.cta_group);

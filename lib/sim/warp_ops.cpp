@@ -8,43 +8,49 @@
 namespace tlx::sim {
 namespace {
 
-/// The lanes that take part: all named, live lanes must stand at this instruction (in any context). Empty optional: blocked until they come.
-bool gather(engine& e, warp& w, context& c, const instruction& i, lanes active, lanes named, lanes& together) {
+struct group { lanes named = 0, together = 0; };
+
+/// The lanes that take part: all named, live lanes must stand at this instruction (in any context). `next` when they do; `retry` when the lanes are blocked
+/// until the others come. Lanes that name different masks are groups of their own: the context is cut (`moved`) and each group comes here again.
+step gather(engine& e, warp& w, context& c, const instruction& i, lanes active, group& g) {
+  const std::uint32_t* const mask = w.slot<std::uint32_t>(i.e);
+  const lanes named = mask[std::countr_zero(active)];
+  lanes same = 0;
+  for (int l = 0; l < 32; ++l) same |= static_cast<lanes>(mask[l] == named) << l;
+  same &= active;
+  if (same != active) {
+    instruction cut = i;
+    cut.run = op_branch_table;  // those who stay run the instruction again
+    cut.target = c.pc;
+    cut.join = c.pc + 1;
+    return e.diverge(w, c, cut, same);
+  }
+  g.named = named;
   if ((named & active) != active) e.fault("barrier_misuse", cat("a lane executes ", std::string(i.opcode), " but is not in its member mask"), &w, &i, active & ~named);
   lanes needed = named & w.live();
-  if ((needed & ~active) == 0) { together = active; return true; }
-  // Lanes of other contexts that wait at the same instruction.
+  if ((needed & ~active) == 0) { g.together = active; return step::next; }
+  // Lanes of other contexts that wait at the same instruction with the same mask.
+  const auto waits = [&](const context& k) { return &k != &c && k.pc == c.pc && k.at == context::state::blocked && k.why == block_reason::lane_group && k.key == named; };
   lanes have = active;
   for (context& k : w.contexts) {
-    if (&k == &c || k.pc != c.pc) continue;
-    if (k.at == context::state::blocked && k.why == block_reason::lane_group) {
+    if (waits(k)) {
       lanes p = k.who;
-      if (i.guard != no_slot) { const lanes g = *w.slot<lanes>(i.guard); p &= i.guard_inverted ? ~g : g; }
+      if (i.guard != no_slot) { const lanes guard = *w.slot<lanes>(i.guard); p &= i.guard_inverted ? ~guard : guard; }
       have |= p;
     }
   }
   if (needed & ~have) {
     c.at = context::state::blocked;
     c.why = block_reason::lane_group;
-    c.key = w.index;
-    return false;
+    c.key = named;
+    return step::retry;
   }
-  together = have;
+  g.together = have;
   // The others have executed it too: let them go on behind it.
   for (context& k : w.contexts)
-    if (&k != &c && k.pc == c.pc && k.at == context::state::blocked && k.why == block_reason::lane_group) { k.at = context::state::runnable; k.why = block_reason::none; ++k.pc; }
+    if (waits(k)) { k.at = context::state::runnable; k.why = block_reason::none; ++k.pc; }
   e.make_runnable(w);
-  return true;
-}
-
-lanes mask_operand(engine& e, warp& w, const instruction& i, lanes active) {
-  const std::uint32_t* m = w.slot<std::uint32_t>(i.e);
-  const int first = std::countr_zero(active);
-  for (lanes k = active; k; k &= k - 1) if (m[std::countr_zero(k)] != m[first]) {
-    // Different masks: disjoint groups. Only equal masks are handled together.
-    e.fault("barrier_misuse", "lanes at one instruction have different member masks", &w, &i, active);
-  }
-  return m[first];
+  return step::next;
 }
 
 void put(lanes& d, lanes who, lanes value) { d = (d & ~who) | (value & who); }
@@ -52,8 +58,9 @@ void put(lanes& d, lanes who, lanes value) { d = (d & ~who) | (value & who); }
 }  // namespace
 
 step op_shuffle(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  if (!gather(e, w, c, i, active, mask_operand(e, w, i, active), all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  [[maybe_unused]] const lanes all = g.together;
   std::uint32_t in[32], out[32];
   std::copy_n(w.slot<std::uint32_t>(i.a), 32, in);
   const std::uint32_t* b = w.slot<std::uint32_t>(i.b);
@@ -82,8 +89,9 @@ step op_shuffle(engine& e, warp& w, context& c, const instruction& i, lanes acti
 }
 
 step op_vote(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  if (!gather(e, w, c, i, active, mask_operand(e, w, i, active), all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  [[maybe_unused]] const lanes all = g.together;
   const lanes p = (*w.slot<lanes>(i.a) ^ (i.mode.invert_c ? all_lanes : 0U)) & all;
   if (i.sub == 3) { std::uint32_t* d = w.slot<std::uint32_t>(i.d); for (lanes m = all; m; m &= m - 1) d[std::countr_zero(m)] = p; return step::next; }
   const bool v = i.sub == 0 ? p == all : i.sub == 1 ? p != 0 : p == 0 || p == all;
@@ -92,8 +100,9 @@ step op_vote(engine& e, warp& w, context& c, const instruction& i, lanes active)
 }
 
 step op_match(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  if (!gather(e, w, c, i, active, mask_operand(e, w, i, active), all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  [[maybe_unused]] const lanes all = g.together;
   const auto value = [&](int l) { return i.wide ? w.slot<std::uint64_t>(i.a)[l] : w.slot<std::uint32_t>(i.a)[l]; };
   lanes out[32] = {};
   lanes equal = 0;
@@ -108,8 +117,9 @@ step op_match(engine& e, warp& w, context& c, const instruction& i, lanes active
 }
 
 step op_redux(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  if (!gather(e, w, c, i, active, mask_operand(e, w, i, active), all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  [[maybe_unused]] const lanes all = g.together;
   const std::uint32_t* a = w.slot<std::uint32_t>(i.a);
   bool first = true;
   std::uint32_t r = 0;
@@ -141,11 +151,11 @@ step op_redux(engine& e, warp& w, context& c, const instruction& i, lanes active
 }
 
 step op_elect(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  const lanes named = mask_operand(e, w, i, active);
-  if (!gather(e, w, c, i, active, named, all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  const lanes all = g.together;
   // Which lane is not said, only that it is the same for the same mask. An odd third of the seeds takes the highest.
-  const lanes from = named & all;
+  const lanes from = g.named & all;
   const int leader = e.how.seed % 3 == 2 ? 31 - std::countl_zero(from) : std::countr_zero(from);
   if (i.d != no_slot) for (lanes m = all; m; m &= m - 1) w.slot<std::uint32_t>(i.d)[std::countr_zero(m)] = static_cast<std::uint32_t>(leader);
   if (i.d2 != no_slot) put(*w.slot<lanes>(i.d2), all, 1U << leader);
@@ -158,8 +168,9 @@ step op_active_mask(engine&, warp& w, context&, const instruction& i, lanes acti
 }
 
 step op_warp_barrier(engine& e, warp& w, context& c, const instruction& i, lanes active) {
-  lanes all = 0;
-  if (!gather(e, w, c, i, active, mask_operand(e, w, i, active), all)) return step::retry;
+  group g;
+  if (const step s = gather(e, w, c, i, active, g); s != step::next) return s;
+  [[maybe_unused]] const lanes all = g.together;
   e.synchronise_warp(w);
   return step::next;
 }

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include "sim/units/formats.hpp"
 #include "support.hpp"
 
 using namespace sim_test;
@@ -105,6 +106,9 @@ TEST_CASE("half precision arithmetic rounds once per operation") {
   CHECK(of("mov.b32 {%rs1, %rs2}, %r1; add.f16 %rs3, %rs1, %rs2; cvt.u32.u16 %r9, %rs3;", 0x3C003C00) == 0x4000);
   CHECK(of("max.bf16x2 %r9, %r1, %r2;", 0x3F80BF80, 0x40000000) == 0x40000000);
   CHECK(of("neg.f16x2 %r9, %r1;", 0x3C008000) == 0xBC000000);
+  CHECK(of("set.le.f16x2.f16x2 %r9, %r1, %r2;", 0x3C004000, 0x40003C00) == 0x3C000000);
+  CHECK(of("setp.eq.u32 %p1, %r1, %r1; set.lt.xor.bf16x2.bf16x2 %r9, %r1, %r2, %p1;", 0x3F804000, 0x40003F80) == 0x00003F80);
+  CHECK(of("mov.b32 {%rs1, %rs2}, %r1; set.gt.u32.f16 %r9, %rs1, %rs2;", 0x3C004000) == 0xFFFFFFFF);
 }
 
 TEST_CASE("conversions extend, cut, round and saturate") {
@@ -126,4 +130,45 @@ TEST_CASE("conversions extend, cut, round and saturate") {
   CHECK(of("cvt.rna.tf32.f32 %r9, %f1;", 0x3F801000) == 0x3F802000);
   CHECK(of("cvt.f64.f32 %fd1, %f1; add.f64 %fd1, %fd1, %fd1; cvt.rn.f32.f64 %f9, %fd1; mov.b32 %r9, %f9;", bits(1.5F)) == bits(3.0F));
   CHECK(of("cvt.s64.s32 %rd8, %r1; shr.u64 %rd8, %rd8, 32; cvt.u32.u64 %r9, %rd8;", 0x80000000) == 0xFFFFFFFF);
+}
+
+TEST_CASE("half precision over a million pairs equals the functions that round by definition") {
+  // Every 16-bit pattern against a scrambled one, so that each kind of number meets each.
+  using tlx::sim::number;
+  for (const char* target : {"sm_90a"})
+    for (const auto& [name, format] : {std::pair{std::string("f16"), number::f16}, std::pair{std::string("bf16"), number::bf16}})
+      for (std::uint32_t round = 0; round < 8; ++round) {
+        setup s{.target = target, .threads = 256, .grid = 256};
+        const std::uint32_t n = 65536, scramble = 40503 + 2 * round * 977;
+        const auto partner = [&](std::uint32_t k) { return (k * scramble + round * 12345) & 0xFFFFU; };
+        const auto third = [&](std::uint32_t k) { return (k * 1103 + (k >> 5) + round * 999) & 0xFFFFU; };
+        s.out_words = n * 8;
+        std::vector<std::uint32_t> in(n);
+        for (std::uint32_t k = 0; k < n; ++k) in[k] = k | partner(k) << 16;
+        std::string body = "mov.u32 %r40, %ctaid.x; mad.lo.u32 %r40, %r40, 256, %r0; mul.wide.u32 %rd3, %r40, 4; add.s64 %rd4, %rd1, %rd3; mul.wide.u32 %rd5, %r40, 32; add.s64 %rd5, %rd2, %rd5; ld.global.u32 %r1, [%rd4]; mov.b32 {%rs1, %rs2}, %r1; mul.lo.u32 %r2, %r40, 1103; shr.u32 %r3, %r40, 5; add.u32 %r2, %r2, %r3; add.u32 %r2, %r2, " + std::to_string(round * 999) + "; cvt.u16.u32 %rs3, %r2;";
+        int k = 0;
+        for (const std::string op : {"add.", "sub.", "mul.", "fma.rn.", "min.", "max."}) {
+          const bool three = op == "fma.rn.";
+          // Packed: the same in the upper half, the other way round.
+          body += "mov.b32 %r10, {%rs1, %rs2}; mov.b32 %r11, {%rs2, %rs1}; mov.b32 %r12, {%rs3, %rs3}; " + op + name + "x2 %r13, %r10, %r11" + (three ? ", %r12" : "") + "; " + op + name + " %rs5, %rs1, %rs2" + (three ? ", %rs3" : "") + "; mov.b32 {%rs6, %rs7}, %r13; setp.ne.u16 %p1, %rs5, %rs6; @%p1 trap; st.global.u32 [%rd5+" + std::to_string(4 * k++) + "], %r13;";
+        }
+        body += "cvt.f32." + name + " %f1, %rs1; cvt.f32." + name + " %f2, %rs2; mul.f32 %f3, %f1, 0f3F8CCCCD; cvt.rn." + name + "x2.f32 %r14, %f3, %f2; cvt.rn." + name + ".f32 %rs8, %f3; mov.b32 {%rs9, %rs10}, %r14; setp.ne.u16 %p1, %rs8, %rs10; @%p1 trap; st.global.u32 [%rd5+24], %r14; st.global.f32 [%rd5+28], %f1;";
+        const auto out = run(body, in, s);
+        int wrong = 0;
+        for (std::uint32_t j = 0; j < n; ++j) {
+          const auto a = static_cast<std::uint16_t>(j), b = static_cast<std::uint16_t>(partner(j)), c = static_cast<std::uint16_t>(third(j));
+          const auto both = [](std::uint16_t low, std::uint16_t high) { return low | static_cast<std::uint32_t>(high) << 16; };
+          const float scaled = tlx::sim::mul_f32(tlx::sim::widen(format, a), real(0x3F8CCCCD));
+          const std::uint32_t expected[8] = {both(tlx::sim::add_half(format, a, b), tlx::sim::add_half(format, b, a)), both(tlx::sim::sub_half(format, a, b), tlx::sim::sub_half(format, b, a)),
+                                             both(tlx::sim::mul_half(format, a, b), tlx::sim::mul_half(format, b, a)), both(tlx::sim::fma_half(format, a, b, c), tlx::sim::fma_half(format, b, a, c)),
+                                             both(tlx::sim::min_half(format, a, b), tlx::sim::min_half(format, b, a)), both(tlx::sim::max_half(format, a, b), tlx::sim::max_half(format, b, a)),
+                                             both(static_cast<std::uint16_t>(tlx::sim::narrow(format, tlx::sim::widen(format, b))), static_cast<std::uint16_t>(tlx::sim::narrow(format, scaled))), bits(tlx::sim::widen(format, a))};
+          for (int e = 0; e < 8; ++e) {
+            const std::uint32_t got = out[j * 8 + static_cast<std::uint32_t>(e)];
+            const bool nan_of_f32 = e == 7 && tlx::sim::widen(format, a) != tlx::sim::widen(format, a) && real(got) != real(got);
+            if (got != expected[e] && !nan_of_f32 && ++wrong < 5) { INFO(name << " operation " << e << " a " << a << " b " << b << " c " << c); CHECK(got == expected[e]); }
+          }
+        }
+        CHECK(wrong == 0);
+      }
 }

@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
     else if (a == "--dump") how.dump = next();
     else if (a == "--json") json = true;
     else if (a == "--strict") how.strict = true;
+    else if (a == "--threads") how.threads = std::atoi(next().c_str());
     else folder = a;
   }
   const tlx::sim::case_result r = tlx::sim::run_case(folder, how);

@@ -60,6 +60,12 @@ inline std::uint32_t one(const std::string& body, std::uint32_t in = 0, setup s 
 inline std::uint32_t of(const std::string& body, std::uint32_t a, std::uint32_t b = 0, std::uint32_t c = 0, setup s = {}) {
   return one("mov.b32 %r1, " + std::to_string(a) + "; mov.b32 %r2, " + std::to_string(b) + "; mov.b32 %r3, " + std::to_string(c) + "; mov.b32 %f1, %r1; mov.b32 %f2, %r2; mov.b32 %f3, %r3;\n" + body, 0, s);
 }
+/// 0, 1, 2, ... 31
+inline std::vector<std::uint32_t> counting_lanes() {
+  std::vector<std::uint32_t> v(32);
+  for (std::uint32_t k = 0; k < 32; ++k) v[k] = k;
+  return v;
+}
 inline std::uint32_t bits(float x) { std::uint32_t u; std::memcpy(&u, &x, 4); return u; }
 inline float real(std::uint32_t u) { float x; std::memcpy(&x, &u, 4); return x; }
 

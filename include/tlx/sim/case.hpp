@@ -13,6 +13,7 @@ struct case_options {
   std::uint64_t seed = 1;
   int schedules = 1;         // seeds seed, seed + 1, ...; results that differ between them, bit for bit, are wrong (unless the kernel adds floats atomically)
   std::string dump;          // folder for NAME.bin of every buffer; empty: none
+  int threads = 1;
   bool strict = false;
 };
 

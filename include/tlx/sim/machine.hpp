@@ -20,6 +20,9 @@ struct options {
   int processor_count = 0;          // clusters resident at once; 0: as the real chip
   bool detect_races = true;
   bool trace = false;      // fill statistics::barrier_lines, lines_run and lines_guarded
+  /// Clusters that run at the same time, each on a thread of its own. Results, faults and lints are those of one thread: a launch whose clusters turn out to meet in
+  /// global memory, or that ends in a fault, is taken back and run on one.
+  int threads = 1;
 };
 
 /// What a fault says, as data. `kind` is one of: race deadlock missing_proxy_fence out_of_bounds misaligned uninitialized tmem_misuse barrier_misuse

@@ -79,6 +79,9 @@ struct mma_issue {
 complaint decode_instruction(const mma_issue& issue, std::uint32_t bits, mma_instruction& out, complaint* lint = nullptr);
 /// Swizzle and major-ness of one operand against the kind.
 complaint check_operand(const mma_instruction& i, const shared_descriptor& d, bool is_b, const mma_issue& issue);
+/// The zero-column mask of .ws for B with n columns: one byte a column, 1 where it counts as zero. Field names and examples of the ISA disagree about which span
+/// is which; this follows the examples: runs of ones are skip + 1 long, runs of zeros use + 1.
+complaint zero_column_mask(std::uint64_t descriptor, int m, int n, std::vector<std::uint8_t>& zero);
 /// The form of the part of A or B that one CTA holds (half the rows for a pair).
 operand_form form_of(const mma_instruction& i, bool is_b, int cta_group);
 

@@ -26,6 +26,7 @@ const char* to_string(number n) {
     case number::u4: return "u4";
     case number::s32: return "s32";
     case number::u32: return "u32";
+    case number::b1: return "b1";
   }
   return "unknown";
 }
@@ -37,6 +38,7 @@ int bits_of(number n) {
     case number::f64: return 64;
     case number::e3m2: case number::e2m3: return 6;
     case number::e2m1: case number::s4: case number::u4: return 4;
+    case number::b1: return 1;
     default: return 8;
   }
 }
@@ -183,6 +185,7 @@ float widen(number from, std::uint32_t bits) {
     case number::tf32: return std::bit_cast<float>(bits & 0xFFFFE000U);
     case number::f32: return std::bit_cast<float>(bits);
     case number::s32: return static_cast<float>(static_cast<std::int32_t>(bits));
+    case number::b1: return static_cast<float>(bits & 1U);
     case number::u32: return static_cast<float>(bits);
     default: return widen_table(from)[bits & 0xFFU];
   }

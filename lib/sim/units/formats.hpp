@@ -6,7 +6,7 @@
 
 namespace tlx::sim {
 
-enum class number : std::uint8_t { f16, bf16, tf32, f32, f64, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0, ue4m3, s8, u8, s4, u4, s32, u32 };
+enum class number : std::uint8_t { f16, bf16, tf32, f32, f64, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0, ue4m3, s8, u8, s4, u4, s32, u32, b1 };
 const char* to_string(number n);
 int bits_of(number n);  // width in storage: tf32 32, e2m3 6, e2m1 4, ...
 constexpr bool is_integer(number n) { return n >= number::s8; }

@@ -102,9 +102,11 @@ complaint check_wgmma(const wgmma_shape& s, number a, number b, number d, bool t
   if (a == number::tf32 && b == number::tf32) k = 8, types = d == number::f32;
   if (is_fp8(a) && is_fp8(b)) k = 32, types = d == number::f16 || d == number::f32;
   if (integer) k = 32, types = d == number::s32;
+  const bool one_bit = a == number::b1 && b == number::b1;
+  if (one_bit) k = 256, types = d == number::s32;
   if (!types) return {misuse::malformed, cat(what, " does not exist: these types do not go together")};
-  if (s.m != 64 || s.k != k || s.n < 8 || s.n > 256 || s.n % 8 != 0 || (integer && !integer_n(s.n)))
-    return shape(cat(what, ": M must be 64, K ", k, ", N ", integer ? "8, 16, 24, 32 or a multiple of 16 up to 256" : "a multiple of 8 up to 256"));
+  if (s.m != 64 || s.k != k || s.n < 8 || s.n > 256 || s.n % 8 != 0 || ((integer || one_bit) && !integer_n(s.n)))
+    return shape(cat(what, ": M must be 64, K ", k, ", N ", integer || one_bit ? "8, 16, 24, 32 or a multiple of 16 up to 256" : "a multiple of 8 up to 256"));
   const bool sixteen = bits_of(a) == 16;
   if ((transpose_a || transpose_b) && !sixteen) return {misuse::malformed, cat(what, ": only 16-bit operands can be transposed")};
   if (transpose_a && a_in_registers) return {misuse::malformed, cat(what, ": A in registers cannot be transposed")};
@@ -178,6 +180,25 @@ complaint check_operand(const mma_instruction& i, const shared_descriptor& d, bo
   const bool atom32 = d.swizzle == operand_swizzle::b128_atom32;
   if (i.kind == mma_kind::tf32 && !atom32) return wrong("a transposed tf32 operand needs the 128-byte swizzle of 32-byte atoms");
   if (i.kind != mma_kind::tf32 && atom32) return wrong(cat("a transposed operand of .kind::", to_string(i.kind), " cannot use the 128-byte swizzle of 32-byte atoms"));
+  return {};
+}
+
+complaint zero_column_mask(std::uint64_t bits, int m, int n, std::vector<std::uint8_t>& zero) {
+  const auto part = [&](int low, int width) { return static_cast<int>(bits >> low & ((std::uint64_t{1} << width) - 1)); };
+  zero.assign(static_cast<std::size_t>(n), 0);
+  if (part(36, 3) != 0 || part(62, 2) != 0) return wrong(cat("the zero-column mask ", bits, " has a reserved bit set"));
+  if (part(56, 6) != 0) return {misuse::unsupported, cat("a zero-column mask with a column shift of ", part(56, 6))};
+  if (part(39, 1) == 0) return {};
+  const int parts = m == 128 ? 1 : m == 64 ? 2 : 4, columns = n / parts, ones = part(40, 8) + 1, zeros = part(48, 8) + 1;
+  for (int p = 0; p < parts; ++p) {
+    const int dropped = part(8 * p, 8);
+    bool value = part(32 + p, 1) != 0;
+    int left = value ? ones : zeros;
+    for (int c = -dropped; c < columns; ++c) {
+      if (c >= 0) zero[static_cast<std::size_t>(p * columns + c)] = value;
+      if (--left == 0) { value = !value; left = value ? ones : zeros; }
+    }
+  }
   return {};
 }
 

@@ -10,7 +10,7 @@
 namespace tlx::sim {
 namespace {
 
-constexpr int formats = 18, units = 3, chips = 2;
+constexpr int formats = 19, units = 3, chips = 2;
 
 using model_table = std::array<mma_model, static_cast<std::size_t>(chips * units * formats)>;
 std::size_t index_of(chip on, matrix_unit unit, number a) {
