@@ -1,20 +1,15 @@
 // The population on the simulator and on a GPU (or against what a GPU gave earlier), compared bit by bit. One table, details as JSON.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <mutex>
 #include <regex>
 #include <thread>
 
 #include "tests/compare/record.hpp"
 #include "tests/compare/values.hpp"
+#include "tests/support/apart.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/machines.hpp"
 #include "tlx/sim/machine.hpp"
@@ -84,73 +79,30 @@ void make(work& w, bool assemble) {
 
 /// Runs `all` on the GPU in child processes, so that a kernel that faults or hangs takes none of the others with it.
 void run_there(std::vector<work>& all, const options& o) {
-  const std::string file = o.save.empty() ? (std::filesystem::temp_directory_path() / cat("compare_", getpid(), ".bin")).string() : o.save;
-  std::filesystem::remove(file);
-  constexpr int seconds_each = 20, most_failures = 40;
-  int failures = 0;
-  for (std::size_t next = 0; next < all.size();) {
-    int pipe_of[2];
-    if (pipe(pipe_of) != 0) raise(device_error({.id = "driver-failed", .what = "cannot make a pipe for the child process"}));
-    const pid_t child = fork();
-    if (child == 0) {
-      close(pipe_of[0]);
-      int code = 0;
-      try {
-        const auto machine = jit::open_machine(o.device);
-        for (std::size_t i = next; i < all.size() && code == 0; ++i) {
-          if (!all[i].problem.empty()) continue;
-          if (all[i].simulated.error.find("[deadlock]") == 0 && o.filter == ".*") continue;  // a hang costs minutes; asked for by name it is run
-          if (write(pipe_of[1], &i, sizeof i) != sizeof i) _exit(3);
-          const outcome got = run(*machine, all[i].made, all[i].cubin);
-          append_outcome(file, all[i].what.name, all[i].made, got);
-          // An error of the launch itself leaves the context whole; anything that ran and failed does not.
-          if (!got.error.empty()) code = 4;
-        }
-      } catch (const std::exception& e) {
-        std::fprintf(stderr, "%s\n", e.what());
-        code = 5;
-      }
-      std::fflush(nullptr);
-      _exit(code);
-    }
-    close(pipe_of[1]);
-    std::size_t current = next;
-    bool any = false, hung = false;
-    auto last = std::chrono::steady_clock::now();
-    int status = 0;
-    while (true) {
-      fd_set set;
-      FD_ZERO(&set);
-      FD_SET(pipe_of[0], &set);
-      timeval slice{1, 0};
-      if (select(pipe_of[0] + 1, &set, nullptr, nullptr, &slice) > 0) {
-        std::size_t i = 0;
-        if (read(pipe_of[0], &i, sizeof i) != sizeof i) break;
-        current = i, any = true, last = std::chrono::steady_clock::now();
-      } else if (std::chrono::steady_clock::now() - last > std::chrono::seconds(seconds_each)) {
-        kill(child, SIGKILL);
-        hung = true;
-        break;
-      }
-    }
-    close(pipe_of[0]);
-    waitpid(child, &status, 0);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !hung) break;
-    if (!any) raise(device_error({.id = "driver-failed", .what = cat("the child process ended before its first kernel, status ", status)}));
+  std::vector<std::size_t> wanted;
+  for (std::size_t i = 0; i < all.size(); ++i)  // a hang costs its whole time limit; asked for by name it is run
+    if (all[i].problem.empty() && (all[i].simulated.error.find("[deadlock]") != 0 || o.filter != ".*")) wanted.push_back(i);
+  const auto results = test::run_apart(wanted.size(), 10, 40, [&]() -> test::apart_worker {
+    const std::shared_ptr<device::machine> machine = jit::open_machine(o.device);
+    return [&, machine](std::size_t k) {
+      const work& w = all[wanted[k]];
+      const outcome got = run(*machine, w.made, w.cubin);
+      return test::apart_text{to_text(w.what.name, w.made, got), !got.error.empty()};
+    };
+  });
+  std::string kept;
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    work& w = all[wanted[k]];
+    if (!results[k].ran && results[k].failure.empty()) continue;
     outcome lost;
-    lost.error = hung ? cat("[hung] no end within ", seconds_each, " s") : cat("[crashed] the process ended with status ", status);
-    if (hung || !WIFEXITED(status) || WEXITSTATUS(status) != 4) append_outcome(file, all[current].what.name, all[current].made, lost);
-    std::printf("on %s: %s failed, going on in a new process\n", o.device.c_str(), all[current].what.name.c_str());
-    next = current + 1;
-    if (++failures > most_failures) {
-      std::printf("more than %d kernels failed: the rest is not run\n", most_failures);
-      break;
-    }
+    lost.error = cat("[", results[k].failure, "]");
+    kept += results[k].ran ? results[k].text : to_text(w.what.name, w.made, lost);
+    if (!results[k].ran) std::printf("on %s: %s: %s\n", o.device.c_str(), w.what.name.c_str(), results[k].failure.c_str());
   }
-  outcomes found = read_outcomes(file);
+  const outcomes found = outcomes_of(kept, "the child process");
   for (work& w : all)
     if (const auto it = found.find(w.what.name); it != found.end()) w.there = it->second, w.has_there = true;
-  if (o.save.empty()) std::filesystem::remove(file);
+  if (!o.save.empty()) std::ofstream(o.save, std::ios::binary) << kept;
 }
 
 void complete(work& w) {  // inputs were not kept: they are as before

@@ -21,7 +21,7 @@ struct reader {
   std::size_t at = 0;
   std::string file;
   std::string take(std::size_t n) {
-    if (n > all.size() - at) raise(user_error({.id = "bench-file", .what = cat(file, " ends inside of an outcome, at byte ", at)}));
+    if (n > all.size() - at) raise(user_error({.id = "record-malformed", .what = cat(file, " ends inside of an outcome, at byte ", at)}));
     at += n;
     return all.substr(at - n, n);
   }
@@ -35,7 +35,7 @@ struct reader {
 
 std::string whole(const std::string& file) {
   std::ifstream in(file, std::ios::binary);
-  if (!in) raise(user_error({.id = "bench-file", .what = cat("cannot read ", file)}));
+  if (!in) raise(user_error({.id = "record-malformed", .what = cat("cannot read ", file)}));
   std::ostringstream text;
   text << in.rdbuf();
   return text.str();
@@ -43,7 +43,7 @@ std::string whole(const std::string& file) {
 
 }  // namespace
 
-void append_outcome(const std::string& file, const std::string& name, const sample& s, const outcome& o) {
+std::string to_text(const std::string& name, const sample& s, const outcome& o) {
   std::string text;
   put_text(text, name);
   put_text(text, o.error);
@@ -53,14 +53,13 @@ void append_outcome(const std::string& file, const std::string& name, const samp
     const bool keep = s.memories[m].output || o.after[m] != s.memories[m].before;
     put_text(text, keep ? std::string(reinterpret_cast<const char*>(o.after[m].data()), o.after[m].size()) : std::string());
   }
-  std::ofstream out(file, std::ios::binary | std::ios::app);
-  out << text;
-  if (!out.flush()) raise(user_error({.id = "bench-file", .what = cat("cannot write ", file)}));
+  return text;
 }
 
-outcomes read_outcomes(const std::string& file) {
-  const std::string all = whole(file);
-  reader r{all, 0, file};
+outcomes read_outcomes(const std::string& file) { return outcomes_of(whole(file), file); }
+
+outcomes outcomes_of(const std::string& all, const std::string& from) {
+  reader r{all, 0, from};
   outcomes found;
   while (r.at < all.size()) {
     const std::string name = r.take(r.number());
@@ -93,7 +92,7 @@ std::map<std::string, golden> read_golden(const std::string& file) {
   for (std::string line; std::getline(in, line);) {
     if (line.empty() || line[0] == '#') continue;
     const std::size_t a = line.find('\t'), b = line.find('\t', a + 1);
-    if (a == std::string::npos || b == std::string::npos) raise(user_error({.id = "bench-file", .what = cat(file, " has a line without three fields: ", line)}));
+    if (a == std::string::npos || b == std::string::npos) raise(user_error({.id = "record-malformed", .what = cat(file, " has a line without three fields: ", line)}));
     all[line.substr(0, a)] = {line.substr(a + 1, b - a - 1), line.substr(b + 1)};
   }
   return all;

@@ -10,9 +10,10 @@ namespace tlx::compare {
 /// Outcomes by name; memories that are no outputs are left empty.
 using outcomes = std::map<std::string, outcome>;
 
-/// Appends one outcome; a run that is cut short keeps what it has.
-void append_outcome(const std::string& file, const std::string& name, const sample& s, const outcome& o);
-/// Raises user_error [bench-file] when the file cannot be read or is cut inside an outcome.
+/// One outcome as bytes; several may follow each other in a file.
+std::string to_text(const std::string& name, const sample& s, const outcome& o);
+/// Raises user_error [record-malformed] when `text` ends inside an outcome. `from` is named in the message.
+outcomes outcomes_of(const std::string& text, const std::string& from);
 outcomes read_outcomes(const std::string& file);
 
 /// One line a sample: name, digest of the inputs, digest of the outputs ("bounded" where outputs are not compared bit by bit).
