@@ -32,7 +32,8 @@ sample alone(const std::string& op, element e, bool shared, bool cas, std::uint6
   bytes memory_before = before;
   if (cas)
     for (std::size_t i = 0; i < count; i += 2) put(memory_before, e, i, get(with, e, i));
-  s.memories = {{"memory", memory_before, true, e}, {"x", with, false, e}, {"y", third, false, e}, {"returned", unwritten(before.size()), true, e}};
+  const bool any_nan = e == element::f64;
+  s.memories = {{"memory", memory_before, true, e, 0, 0, any_nan}, {"x", with, false, e}, {"y", third, false, e}, {"returned", unwritten(before.size()), true, e, 0, 0, any_nan}};
   s.arguments = {place{0, 0}, place{1, 0}, place{2, 0}, place{3, 0}};
   s.grid = {count / 128, 1, 1};
   const std::string r = w == 8 ? "%l" : w == 4 ? "%r" : "%h", t = letter(w);

@@ -33,6 +33,7 @@ struct recipe {
   bool all_codes = false;                                 // one operand of at most 16 bits: every code
   double low = 0, high = 0;                               // low < high: reference only holds for the first operand in this range
   draw fill = draw::mixed;                                // the operands behind the special ones
+  double limit = 0;                                       // above 0: the function is defined up to this magnitude, other operands become 0.5
 };
 
 /// 64 rows of 64 for each CTA.
@@ -50,6 +51,7 @@ sample make_sample(const recipe& r, std::uint64_t seed) {
       else if (r.operands == 1 && i < n) code = corners[i];
       else if (r.operands > 1 && i < count / 2) code = g.of(corners);  // a sample of the product of all corners
       else code = draw_one(g, r.in, r.fill);
+      if (r.limit > 0 && !(std::abs(decode(r.in, code)) <= r.limit)) code = encode(r.in, 0.5);
       put(inputs[static_cast<std::size_t>(k)], r.in, i, code);
     }
   const int rows = static_cast<int>(count / 64);
@@ -73,7 +75,7 @@ sample make_sample(const recipe& r, std::uint64_t seed) {
     s.memories.push_back({cat("x", i), inputs[static_cast<std::size_t>(i)], false, r.in});
     arguments.push_back(view_argument{{rows, 64}});
   }
-  s.memories.push_back({"out", unwritten(count * static_cast<std::size_t>(width(r.out))), true, r.out, r.ulps, r.absolute});
+  s.memories.push_back({"out", unwritten(count * static_cast<std::size_t>(width(r.out))), true, r.out, r.ulps, r.absolute, r.in == element::f64 || r.out == element::f64});
   arguments.push_back(view_argument{{rows, 64}});
   if (r.reference) {
     expectation e{.memory = s.memories.size() - 1, .relative = r.reference_relative, .absolute = r.reference_absolute};
@@ -128,7 +130,8 @@ void add_elementwise(std::vector<entry>& to) {
     for (const char* is : {"eq", "ne", "lt", "le", "gt", "ge"})
       add(to, {.name = cat(t, " compare ", is), .in = e, .out = element::s32, .operands = 2, .make = [is](builder& b, const std::vector<value>& x) { return b.cast(b.compare(is, x[0], x[1]), element::s32); },
                .reference = [is = std::string(is), e](const std::vector<double>& v) {
-                 const double x = e == element::f32 ? flushed(v[0]) : v[0], y = e == element::f32 ? flushed(v[1]) : v[1];
+                 const double least = e == element::f32 ? 0x1p-126 : e == element::f16 ? 0x1p-14 : 0;  // below it f32 and f16 are flushed: docs/numerics.md
+                 const double x = std::abs(v[0]) < least ? 0.0 : v[0], y = std::abs(v[1]) < least ? 0.0 : v[1];
                  return (is == "eq" ? x == y : is == "ne" ? !(x == y) : is == "lt" ? x < y : is == "le" ? x <= y : is == "gt" ? x > y : x >= y) ? 1.0 : 0.0;
                }});
   }
@@ -140,21 +143,21 @@ void add_elementwise(std::vector<entry>& to) {
 
   // Functions: sqrt is exact, the others are bounded by docs/numerics.md on each side, so two machines differ by at most twice that.
   add(to, {.name = "f32 sqrt", .make = unary(opcode::sqrt), .reference = [](const std::vector<double>& x) { return as_f32(std::sqrt(flushed(x[0]))); }});
-  struct function { const char* name; opcode code; double ulps, absolute, low, high; double (*exact)(double); double relative; };
+  struct function { const char* name; opcode code; double ulps, absolute, low, high; double (*exact)(double); double relative, limit = 0; };
   for (const function& f : {function{"exp2", opcode::exp2, 4, 0, -125.5, 127, [](double x) { return std::exp2(x); }, 0x1p-21}, {"log2", opcode::log2, 4, 0x1p-21, 0x1p-120, 3e38, [](double x) { return std::log2(x); }, 0x1p-21},
                             {"rcp", opcode::rcp, 2, 0, 0x1p-120, 0x1p120, [](double x) { return 1 / x; }, 0x1p-22}, {"rsqrt", opcode::rsqrt, 4, 0, 0x1p-120, 3e38, [](double x) { return 1 / std::sqrt(x); }, 0x1p-21},
-                            {"tanh", opcode::tanh, 8192, 0, -100, 100, [](double x) { return std::tanh(x); }, 0x1p-10}, {"sin", opcode::sin, 0, 0x1p-19, -6, 6, [](double x) { return std::sin(x); }, 0},
-                            {"cos", opcode::cos, 0, 0x1p-19, -6, 6, [](double x) { return std::cos(x); }, 0}, {"erf", opcode::erf, 0, 4e-7, -1e6, 1e6, [](double x) { return std::erf(x); }, 0}}) {
-    add(to, {.name = cat("f32 ", f.name, " of specials"), .make = unary(f.code), .ulps = f.ulps, .absolute = f.absolute});
+                            {"tanh", opcode::tanh, 8192, 0, -100, 100, [](double x) { return std::tanh(x); }, 0x1p-10}, {"sin", opcode::sin, 0, 0x1p-19, -6, 6, [](double x) { return std::sin(x); }, 0, 6.28},
+                            {"cos", opcode::cos, 0, 0x1p-19, -6, 6, [](double x) { return std::cos(x); }, 0, 6.28}, {"erf", opcode::erf, 0, 4e-7, -1e6, 1e6, [](double x) { return std::erf(x); }, 0}}) {
+    add(to, {.name = cat("f32 ", f.name, " of specials"), .make = unary(f.code), .ulps = f.ulps, .absolute = f.absolute, .limit = f.limit});
     add(to, {.name = cat("f32 ", f.name, " of moderate values"), .make = [f](builder& b, const std::vector<value>& x) {
                // 0.25 + |x| / 1.5: inside the range of every one of them.
                return b.unary(f.code, b.add(b.mul(b.unary(opcode::abs, x[0]), b.number(0.625)), b.number(0.25)));
              },
              .reference = [f](const std::vector<double>& x) { return f.exact(as_f32(as_f32(std::abs(flushed(x[0])) * 0.625) + 0.25)); }, .reference_relative = f.relative, .reference_absolute = f.absolute + 1e-6, .ulps = f.ulps, .absolute = f.absolute, .low = -4, .high = 4,
-             .fill = draw::moderate});
+             .fill = draw::moderate, .limit = f.limit});
     if (f.code != opcode::erf) {
-      add(to, {.name = cat("f16 ", f.name), .in = element::f16, .out = element::f16, .make = unary(f.code), .ulps = f.code == opcode::tanh ? 2.0 : 1.0, .absolute = f.absolute, .all_codes = true});
-      add(to, {.name = cat("bf16 ", f.name), .in = element::bf16, .out = element::bf16, .make = unary(f.code), .ulps = 1, .absolute = f.absolute, .all_codes = true});
+      add(to, {.name = cat("f16 ", f.name), .in = element::f16, .out = element::f16, .make = unary(f.code), .ulps = f.code == opcode::tanh ? 2.0 : 1.0, .absolute = f.absolute, .all_codes = true, .limit = f.limit});
+      add(to, {.name = cat("bf16 ", f.name), .in = element::bf16, .out = element::bf16, .make = unary(f.code), .ulps = 1, .absolute = f.absolute, .all_codes = true, .limit = f.limit});
     }
   }
 
@@ -189,7 +192,7 @@ void add_casts(std::vector<entry>& to) {
     };
     r.all_codes = width(from) <= 2;
     if (width(from) == 1 && from != element::boolean && (into == element::f32 || into == element::f64)) r.reference = [](const std::vector<double>& x) { return x[0]; };
-    if (tile::is_float(from) && width(from) <= 2 && into == element::f32) r.reference = [](const std::vector<double>& x) { return x[0]; };
+    if (tile::is_float(from) && width(from) <= 2 && into == element::f32) r.reference = [](const std::vector<double>& x) { return flushed(x[0]); };
     if (from == element::f32 && (into == element::f16 || into == element::bf16) && !saturate) r.reference = [into](const std::vector<double>& x) { return decode(into, encode(into, x[0])); };
     if (from == element::f32 && into == element::s32) r.reference = [](const std::vector<double>& x) { return std::isnan(x[0]) ? 0.0 : x[0] >= 2147483647.0 ? 2147483647.0 : x[0] <= -2147483648.0 ? -2147483648.0 : std::trunc(x[0]); };
     if (tile::is_integer(from) && width(from) <= 4 && into == element::f32) r.reference = [](const std::vector<double>& x) { return static_cast<double>(static_cast<float>(x[0])); };

@@ -1,4 +1,5 @@
 // One PTX instruction each (or the few that make its result one value), on special values: what the language has no word for, in every rounding and flag.
+#include <algorithm>
 #include <cmath>
 
 #include "tests/compare/values.hpp"
@@ -44,7 +45,7 @@ sample make_sample(const recipe& r, std::uint64_t seed) {
     body = replaced(body, cat("$", i), register_of(e, 10 + static_cast<int>(i)));
   }
   body = replaced(body, "$o", register_of(r.out, 20));
-  s.memories.push_back({"out", unwritten(count * static_cast<std::size_t>(width(r.out))), true, r.out, r.ulps, r.absolute});
+  s.memories.push_back({"out", unwritten(count * static_cast<std::size_t>(width(r.out))), true, r.out, r.ulps, r.absolute, r.out == element::f64 || std::find(r.in.begin(), r.in.end(), element::f64) != r.in.end()});
   s.arguments.push_back(place{inputs, 0});
   s.ptx = cat(".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(", parameters, ".param .u64 po)\n{\n",
               ".reg .pred %q<8>; .reg .b16 %h<24>; .reg .b16 %th<8>; .reg .b32 %r<24>; .reg .b32 %t<8>; .reg .b64 %l<24>; .reg .b64 %tl<8>;\n",

@@ -178,7 +178,7 @@ sample mma(const mma_kind& k, draw fill, std::uint64_t seed) {
   const bool wide = k.ec == element::f64;
   const auto words = [&](int registers, element e) { return draw_many(g, e, threads * static_cast<std::size_t>(registers) * (wide ? 8 : 4) / static_cast<std::size_t>(width(e)), fill); };
   const bytes a = words(k.a, k.ea), b = words(k.b, k.eb), c = words(k.c, k.ec);
-  s.memories = {{"a", a, false, k.ea}, {"b", b, false, k.eb}, {"c", c, false, k.ec}, {"d", unwritten(c.size()), true, k.ec}};
+  s.memories = {{"a", a, false, k.ea}, {"b", b, false, k.eb}, {"c", c, false, k.ec}, {"d", unwritten(c.size()), true, k.ec, 0, 0, wide}};
   s.arguments = {place{0, 0}, place{1, 0}, place{2, 0}, place{3, 0}};
   s.grid = {4, 1, 1};
   std::string body = "mad.lo.u32 %r2, %r1, 128, %r0;\n";

@@ -77,7 +77,7 @@ void compile_to(sample& s, const ir::kernel& traced, const std::vector<kernel_ar
 
 std::vector<entry> population() {
   std::vector<entry> all;
-  for (auto* add : {add_layouts, add_elementwise, add_casts, add_instructions, add_masks, add_tensor_copies, add_rings, add_products, add_clusters, add_atomics}) add(all);
+  for (auto* add : {add_layouts, add_elementwise, add_casts, add_instructions, add_masks, add_tensor_copies, add_rings, add_barriers, add_products, add_clusters, add_atomics}) add(all);
   std::map<std::string, int> seen;  // names are keys: a second of one name is numbered
   for (entry& e : all)
     if (const int n = ++seen[e.name]; n > 1) e.name += cat(" (", n, ")");

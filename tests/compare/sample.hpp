@@ -30,6 +30,7 @@ struct memory {
   bool output = false;
   element type = element::u8;
   double ulps = 0, absolute = 0;
+  bool any_nan = false;  // PTX leaves the bits of a NaN open (f64): one NaN is as good as another
 };
 
 /// Kernel parameters: bytes, an address in a memory, or a tensor map over one.
@@ -62,6 +63,7 @@ struct sample {
   std::vector<argument> arguments;
   std::vector<memory> memories;
   std::vector<expectation> expected;
+  bool faults = false;  // both machines must refuse to run it to its end
   std::function<sample(const std::string& target, bool optimised)> again;  // kernels of the language: the same text for another target, or without the optional passes
 };
 
@@ -101,6 +103,7 @@ void add_instructions(std::vector<entry>& to);
 void add_masks(std::vector<entry>& to);
 void add_tensor_copies(std::vector<entry>& to);
 void add_rings(std::vector<entry>& to);
+void add_barriers(std::vector<entry>& to);
 void add_products(std::vector<entry>& to);
 void add_clusters(std::vector<entry>& to);
 void add_atomics(std::vector<entry>& to);

@@ -22,7 +22,7 @@ const std::vector<map_type>& map_types() {
 struct recipe {
   device::tensor_map map;
   element e = element::u8;
-  std::size_t tensor_bytes = 0, box_bytes = 0;
+  std::size_t tensor_bytes = 0, box_bytes = 0, pitch = 0;
   std::vector<int> at;  // coordinates, innermost first
   std::string what;
 };
@@ -39,15 +39,16 @@ recipe random_map(generator& g, bool inside, const map_type& t, int rank, int sw
   const int unit = 16 / std::min(16, size);  // elements of 16 bytes
   int box0 = unit * g.between(1, std::max(1, inner_limit / size / unit));
   if (swizzle && g.between(0, 1)) box0 = swizzle / size;
-  std::size_t elements = static_cast<std::size_t>(box0);
   r.map.box[0] = static_cast<std::uint32_t>(box0);
+  r.pitch = swizzle ? static_cast<std::size_t>(swizzle) : static_cast<std::size_t>(box0 * size);  // a swizzled row takes the whole swizzle
+  int rows = 1;
   for (int d = 1; d < rank; ++d) {
-    const int room = static_cast<int>(16384 / size / static_cast<int>(elements));
+    const int room = static_cast<int>(16384 / r.pitch) / rows;
     const int n = g.between(1, std::max(1, std::min(room, d == 1 ? 32 : 5)));
     r.map.box[static_cast<std::size_t>(d)] = static_cast<std::uint32_t>(n);
-    elements *= static_cast<std::size_t>(n);
+    rows *= n;
   }
-  r.box_bytes = elements * static_cast<std::size_t>(size);
+  r.box_bytes = static_cast<std::size_t>(rows * box0 * size);
   std::uint64_t stride = 0;
   for (int d = 0; d < rank; ++d) {
     const auto i = static_cast<std::size_t>(d);
@@ -59,6 +60,8 @@ recipe random_map(generator& g, bool inside, const map_type& t, int rank, int sw
     const int reach = g.between(0, 9);
     r.at.push_back(reach == 0 ? (inside ? extent + 3 : -box - 2) : reach == 1 ? extent : reach < 4 ? (inside ? 0 : -g.between(0, box)) : g.between(0, extent));
   }
+  // The innermost coordinate is a multiple of 16 bytes: another is an illegal instruction (seen on an H200).
+  r.at[0] = (r.at[0] < 0 ? (r.at[0] - unit + 1) / unit : r.at[0] / unit) * unit;
   r.tensor_bytes = stride + 64;
   if (rank == 1) r.tensor_bytes = static_cast<std::size_t>(r.map.extents[0]) * static_cast<std::size_t>(size) + 64;
   r.what = cat(t.name, " rank ", rank, " swizzle ", swizzle);
@@ -97,8 +100,10 @@ std::size_t swizzled(std::size_t at, int bytes_of_swizzle) {
   if (bytes_of_swizzle == 32) return at ^ (((at >> 7) & 1) << 4);
   return at;
 }
-/// The inner row of a swizzled box is as long as the swizzle, whatever the box says.
-std::size_t row_bytes(const recipe& r) { return r.map.box[0] * static_cast<std::size_t>(width(r.e)); }
+/// Byte of shared memory that holds byte `byte` of element `n` of the box.
+std::size_t place_of(const recipe& r, std::size_t n, std::size_t byte) {
+  return swizzled(n / r.map.box[0] * r.pitch + n % r.map.box[0] * static_cast<std::size_t>(width(r.e)) + byte, r.map.swizzle_bytes);
+}
 
 const char* const copy_out = R"(
   bar.sync 0;
@@ -114,18 +119,17 @@ std::string with_size(std::string text, std::size_t size) {
 }
 
 /// Shared memory after one load, over a pattern that says what was not written.
-sample load(std::uint64_t seed) {
+sample load(std::uint64_t seed, bool off = false) {
   generator g(seed + 7000);
   static const int swizzles[] = {0, 32, 64, 128};
   recipe r = random_map(g, false, map_types()[seed % map_types().size()], 1 + static_cast<int>((seed / 4) % 5), swizzles[seed % 4]);
+  if (off) r.at[0] += 1;
   const bool nan = tile::is_float(r.e) && g.between(0, 2) == 0;
   r.map.oob_nan = nan;
   sample s;
   s.name = cat("tensor load ", r.what, nan ? " nan fill" : "", " at ", coordinates(r), " #", seed);
   s.from = quota::tensor_copies;
-  // Rows shorter than their swizzle leave holes: what is compared is all of the memory that the box spans.
-  const std::size_t inner = row_bytes(r);
-  const std::size_t span = (r.map.swizzle_bytes ? r.box_bytes / inner * inner : r.box_bytes);
+  s.faults = off;
   s.ptx = ptx_kernel(".param .align 64 .b8 map[128], .param .u64 p_out",
                      cat(".shared .align 1024 .b8 data[32768]; .shared .align 8 .b64 bar;\n",
                          "mov.u32 %r10, data; mul.lo.u32 %r11, %r0, 256; add.u32 %r10, %r10, %r11; mov.u32 %r12, 0; FILL: st.shared.u32 [%r10], 0xC3C3C3C3; add.u32 %r10, %r10, 4; add.u32 %r12, %r12, 1; setp.lt.u32 %p1, %r12, 64; @%p1 bra FILL;\n",
@@ -136,12 +140,11 @@ sample load(std::uint64_t seed) {
   s.memories = {{"tensor", tensor, false, r.e}, {"shared", unwritten(32768), true, element::u8}};
   s.arguments = {mapped{{0, 0}, r.map}, place{1, 0}};
   const std::string kind = r.what.substr(0, r.what.find(' '));
-  if (!nan && kind.find("tf32") == std::string::npos && kind != "f32_ftz" && span == r.box_bytes) {
+  if (!nan && kind.find("tf32") == std::string::npos && kind != "f32_ftz" && !off) {
     bytes image(32768, std::byte{0xC3});
     const auto size = static_cast<std::size_t>(width(r.e));
-    // A row of a swizzled box takes inner bytes; rows follow each other without gaps.
     each_element(r, [&](std::size_t n, bool inside, std::uint64_t offset) {
-      for (std::size_t byte = 0; byte < size; ++byte) image[swizzled(n * size + byte, r.map.swizzle_bytes)] = inside ? tensor[offset + byte] : std::byte{0};
+      for (std::size_t byte = 0; byte < size; ++byte) image[place_of(r, n, byte)] = inside ? tensor[offset + byte] : std::byte{0};
     });
     s.expected = {{.memory = 1, .exact = image}};
   }
@@ -180,7 +183,7 @@ sample store(std::uint64_t seed, const char* reduce) {
     const auto size = static_cast<std::size_t>(width(r.e));
     each_element(r, [&](std::size_t n, bool inside, std::uint64_t offset) {
       if (inside)
-        for (std::size_t byte = 0; byte < size; ++byte) tensor[offset + byte] = image[swizzled(n * size + byte, r.map.swizzle_bytes)];
+        for (std::size_t byte = 0; byte < size; ++byte) tensor[offset + byte] = image[place_of(r, n, byte)];
     });
     s.expected = {{.memory = 0, .exact = tensor}};
   }
@@ -198,7 +201,7 @@ sample strided_load(std::uint64_t seed) {
   // The box counts elements of the tensor; with a stride, ceil(box / stride) of them arrive.
   std::size_t rows = 1;
   for (int d = 1; d < r.map.rank; ++d) rows *= (r.map.box[static_cast<std::size_t>(d)] + r.map.element_strides[static_cast<std::size_t>(d)] - 1) / r.map.element_strides[static_cast<std::size_t>(d)];
-  const std::size_t landed = rows * row_bytes(r);
+  const std::size_t landed = rows * r.map.box[0] * static_cast<std::size_t>(width(r.e));
   const std::size_t at = s.ptx.find("@!%p0 bra WAITS;"), end = s.ptx.find('\n', at);
   s.ptx.replace(at, end - at, cat("@!%p0 bra WAITS; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], ", landed, "; cp.async.bulk.tensor.", r.map.rank, "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [data], [%l1, ", coordinates(r), "], [bar];"));
   s.memories[0] = {"tensor", draw_many(g, r.e, r.tensor_bytes / static_cast<std::size_t>(width(r.e)), draw::bits), false, r.e};
@@ -241,6 +244,7 @@ sample bulk(std::uint64_t seed) {
 
 void add_tensor_copies(std::vector<entry>& to) {
   for (std::uint64_t i = 0; i < 40; ++i) to.push_back({cat("tensor load ", i), quota::tensor_copies, [i] { return load(i); }});
+  for (const std::uint64_t i : {4, 14}) to.push_back({cat("tensor load off a multiple of 16 bytes ", i), quota::tensor_copies, [i] { return load(i, true); }});
   for (std::uint64_t i = 0; i < 20; ++i) to.push_back({cat("tensor store ", i), quota::tensor_copies, [i] { return store(i, nullptr); }});
   std::uint64_t seed = 0;
   for (const char* op : {"add", "add", "add", "add", "add", "add", "min", "max", "min", "max", "inc", "dec", "and", "or", "xor"}) to.push_back({cat("tensor reduce ", op, " ", seed), quota::tensor_copies, [seed, op] { return store(seed, op); }}), ++seed;
