@@ -393,46 +393,40 @@ void add_scales(std::vector<probe>& to) {
 
 // ---- sums
 
-/// 1 + 8 * 2^-m in row m: how many bits below the largest term are kept.
+/// 1 + count * 2^-(m + n) - 1 in row m and column n: zero where the small terms are cut before the sum.
 void add_sums(std::vector<probe>& to) {
   struct kind { const char* name; std::uint32_t code; int element_bytes; int ours; int smallest; std::function<void(image&, std::size_t, double)> put; };
-  const auto put16 = [](bool b) { return [b](image& i, std::size_t at, double v) { i.put16(at, b ? bf16_code(v) : f16_code(v)); }; };
-  for (const kind& k : {kind{"f16", 1, 2, 25, 100, put16(true)}, kind{"tf32", 2, 4, 25, 100, [](image& i, std::size_t at, double v) { const auto f = static_cast<float>(v); i.put(at, &f, 4); }},
+  for (const kind& k : {kind{"f16", 1, 2, 25, 100, [](image& i, std::size_t at, double v) { i.put16(at, bf16_code(v)); }},
+                        kind{"tf32", 2, 4, 25, 100, [](image& i, std::size_t at, double v) { const auto f = static_cast<float>(v); i.put(at, &f, 4); }},
                         kind{"f8f6f4", 1, 1, 25, 14, [](image& i, std::size_t at, double v) { const auto c = static_cast<std::byte>(e5m2(static_cast<float>(v)).code); i.put(at, &c, 1); }}}) {
     frame f = ramp_frame(1, 128, 16);
     image i(5120);
-    const int terms = k.element_bytes == 4 ? 4 : 8;
     const auto es = static_cast<std::size_t>(k.element_bytes);
+    const std::size_t count = k.element_bytes == 4 ? 6 : 8;
+    const auto row_exponent = [&](std::size_t m) { return std::min(static_cast<int>(m % 32), k.smallest); };
     for (std::size_t m = 0; m < 128; ++m) {
-      const int j = static_cast<int>(m % 32);  // terms of 2^-j, as a product of two halves of the exponent
       k.put(i, place_in_image(32, m, 0), 1);
-      for (std::size_t t = 1; t <= static_cast<std::size_t>(terms) && t * es < 32; ++t) k.put(i, place_in_image(32, m, t * es), std::ldexp(1.0, -std::min(j, k.smallest)));
+      for (std::size_t t = 1; t <= count; ++t) k.put(i, place_in_image(32, m, t * es), std::ldexp(1.0, -row_exponent(m)));
+      k.put(i, place_in_image(32, m, (count + 1) * es), -1);
     }
-    // B: 1 for the first, 2^-(j beyond what A holds) cannot differ by row, so columns n = 0, 1 stand for shifts of 0 and 14.
     for (std::size_t n = 0; n < 16; ++n) {
       k.put(i, 4096 + place_in_image(32, n, 0), 1);
-      for (std::size_t t = 1; t <= static_cast<std::size_t>(terms) && t * es < 32; ++t) k.put(i, 4096 + place_in_image(32, n, t * es), n == 0 ? 1.0 : std::ldexp(1.0, -static_cast<int>(n)));
+      for (std::size_t t = 1; t <= count; ++t) k.put(i, 4096 + place_in_image(32, n, t * es), std::ldexp(1.0, -std::min(static_cast<int>(n), k.smallest)));
+      k.put(i, 4096 + place_in_image(32, n, (count + 1) * es), 1);
     }
     f.issue = mma(k.name, 1, "%r10", "%l20", "%l21", dense_word(128, 16, k.code, k.code, 1));
-    const int count = static_cast<int>(std::min<std::size_t>(static_cast<std::size_t>(terms), 32 / es - 1));
     const auto keeps = [&](int bits) {
       return all_of(f, [&](unsigned, unsigned m, unsigned n) -> std::int64_t {
         if (n >= 16) return pattern(0, m, n);
-        const int shift = std::min(static_cast<int>(m % 32), k.smallest) + static_cast<int>(n);
-        double sum = 1;
-        if (shift == 0) sum += count;
-        else if (shift <= bits) sum += count * std::ldexp(1.0, -shift);
-        // The largest exponent may be that of the sum's terms: all are at most 1, so it is 0. The result is cut to 23 bits.
-        int e = 0;
-        std::frexp(sum, &e);
-        const double ulp = std::ldexp(1.0, e - 24);
-        return f32_bits(std::floor(sum / ulp) * ulp);
+        const int shift = row_exponent(m) + std::min(static_cast<int>(n), k.smallest);
+        return f32_bits(shift <= bits ? static_cast<double>(count) * std::ldexp(1.0, -shift) : 0.0);
       });
     };
+    const int most = std::min(31, k.smallest) + std::min(15, k.smallest);
     std::vector<reading> readings = {{cat("terms are cut at 2^-", k.ours, " of the largest"), keeps(k.ours)}};
-    for (int bits = 10; bits <= 40; ++bits)
+    for (int bits = 8; bits <= most; ++bits)
       if (bits != k.ours) readings.push_back({cat("terms are cut at 2^-", bits, " of the largest"), keeps(bits)});
-    to.push_back(from_frame(cat("sum-", k.name), cat("how many bits below the largest term does kind::", k.name, " keep, and are sums cut or rounded"), f, i.words32(), std::move(readings), "the constants in lib/sim/units/matrix.cpp: results agree to the stated error, not to the bit"));
+    to.push_back(from_frame(cat("sum-", k.name), cat("how far below the largest term does kind::", k.name, " keep bits in one sum"), f, i.words32(), std::move(readings), "the constants in lib/sim/units/matrix.cpp: results agree to the stated error, not to the bit"));
   }
 }
 
@@ -474,11 +468,31 @@ void add_barriers(std::vector<probe>& to) {
   )";
   to.push_back(plain("bulk-copy", "does a bulk copy complete its bytes on the barrier", cat(copy, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 64; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%l1], 64, [bar];\n", patient_wait("bar", 1), "st.global.u32 [%l2], %r60; ld.shared.u32 %r20, [data+60]; st.global.u32 [%l2+4], %r20;\n"), 2,
                      {{"it does", {1, 77}}}, "nothing asynchronous can be trusted", std::vector<std::uint32_t>(16, 77)));
+  // A box of 16 x 8 words that hangs over two edges of a tensor of 20 x 11, or lies outside of it.
+  for (const auto& [x, y, where] : {std::tuple{12, 6, "partly"}, {-32, 4, "wholly"}}) {
+    device::tensor_map map{.element = device::map_element::u32, .rank = 2};
+    map.extents = {20, 11, 1, 1, 1};
+    map.strides_bytes[0] = 80;
+    map.box = {16, 8, 1, 1, 1};
+    words expected{1};
+    std::vector<std::uint32_t> in(220);
+    for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<std::uint32_t>(i) + 1000;
+    for (int r = 0; r < 8; ++r)
+      for (int c = 0; c < 16; ++c) expected.push_back(x + c >= 0 && x + c < 20 && y + r < 11 ? in[static_cast<std::size_t>((y + r) * 20 + x + c)] : 0);
+    std::string read;
+    for (int i = 0; i < 128; ++i) read += cat("ld.shared.u32 %r20, [data+", 4 * i, "]; st.global.u32 [%l2+", 4 * i + 4, "], %r20;\n");
+    probe p = plain(cat("box-", where, "-outside"), cat("does a tensor load ", where, " outside of its tensor complete the bytes of the whole box, with zeros"),
+                    cat(copy, "mov.u64 %l6, map; cvta.param.u64 %l6, %l6; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 512; cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [data], [%l6, {", x, ", ", y, "}], [bar];\n", patient_wait("bar", 1), "st.global.u32 [%l2], %r60;\n", read), 129,
+                    {{"all of its bytes, zeros outside", expected}}, "every ragged shape waits for ever, or reads what was there before", in);
+    p.ptx.replace(p.ptx.find("k(.param"), 8, "k(.param .align 64 .b8 map[128], .param");
+    p.map = map;
+    to.push_back(std::move(p));
+  }
   // Conversions that the ISA's text leaves open.
   std::string conversions = "setp.ne.u32 %p0, %r0, 0; @%p0 ret; ld.param.u64 %l1, [p_in]; ld.param.u64 %l2, [p_out];\n";
   const std::vector<std::uint32_t> values = {0x00000000, 0x80000000, 0xBF800000, 0xFF800000, 0x00000001, 0x7F800000, 0x7FC00000, 0x3FC00000};
   for (int i = 0; i < 8; ++i) conversions += cat("ld.global.u32 %r20, [%l1+", 4 * i, "]; cvt.rz.satfinite.ue8m0x2.f32 %h2, %r20, %r20; cvt.u32.u16 %r21, %h2; and.b32 %r21, %r21, 255; st.global.u32 [%l2+", 4 * i, "], %r21;\n");
-  to.push_back(plain("ue8m0-odd-values", "what are zero, negative and subnormal values as ue8m0", conversions, 8, {{"zero and negatives are 0", {0, 0, 0, 0, 0, 254, 255, 127}}, {"the sign is dropped", {0, 0, 127, 254, 0, 254, 255, 127}}}, "scales of negative or zero blocks", values));
+  to.push_back(plain("ue8m0-odd-values", "what are zero, negative and subnormal values as ue8m0", conversions, 8, {{"the sign is dropped", {0, 0, 127, 254, 0, 254, 255, 127}}, {"zero and negatives are 0", {0, 0, 0, 0, 0, 254, 255, 127}}}, "scales of negative or zero blocks", values));
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // Small sm_100a kernels that each ask the hardware one question about a rule that this project reads from documents and other code, and has not seen.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tlx/device/device.hpp"
 
 namespace tlx::bench {
 
@@ -22,7 +25,8 @@ struct probe {
   std::vector<std::uint32_t> input;
   std::size_t output_words = 0;          // filled with 0xFFFFFFFF before the run
   std::vector<reading> readings;
-  std::string otherwise;                 // what it means when another reading holds
+  std::string otherwise = {};            // what it means when another reading holds
+  std::optional<device::tensor_map> map = {};  // over the input: the first parameter
 };
 
 std::vector<probe> probes();

@@ -215,10 +215,10 @@ void add_instructions(std::vector<entry>& to) {
   one("mul.wide.s16", {u16, u16}, u32);
   one("mul.hi.u16", {u16, u16}, u16);
   one("bfind.u64", {u64}, u32);
-  one("bfe.s64", {u64, u32, u32}, u64);
+  one("and.b32 %t0, $1, 255; and.b32 %t1, $2, 255; bfe.s64 $o, $0, %t0, %t1;", {u64, u32, u32}, u64);  // positions and lengths are 0 to 255
   one("bfi.b32 $o, $0, $1, $2, 9;", {u32, u32, u32}, u32);
   one("bfi.b32 $o, $0, $1, 5, $2;", {u32, u32, u32}, u32);
-  one("bfi.b64 $o, $0, $1, $2, 21;", {u64, u64, u32}, u64);
+  one("and.b32 %t0, $2, 255; bfi.b64 $o, $0, $1, %t0, 21;", {u64, u64, u32}, u64);
   one("popc.b32", {u32}, u32);
   one("popc.b64", {u64}, u32);
   one("clz.b32", {u32}, u32);
