@@ -8,6 +8,7 @@
 #include <regex>
 #include <string>
 
+#include "bench/device/bring_up.hpp"
 #include "bench/device/cases.hpp"
 #include "bench/device/cold.hpp"
 #include "tlx/jit/machines.hpp"
@@ -21,12 +22,13 @@ using namespace tlx;
 
 const char* const usage = R"(usage: bench_device [--filter RE] [--json FILE] [--device gpu:N] [--rounds N] [--sustained] [--cublas FOLDER|none] [--list]
        bench_device --cold gemm|attention [--device gpu:N]
+       bench_device --bring-up [--device gpu:N|sim:sm_100a]    Blackwell: what has not been seen on one, see docs/bring-up.md
 )";
 
 struct options {
   std::string filter = ".*", json, device = "gpu:0", cublas, cold;
   int rounds = 31;
-  bool sustained = false, list = false;
+  bool sustained = false, list = false, bring_up = false;
 };
 
 struct job {
@@ -56,6 +58,7 @@ int run(const options& o, const std::string& command) {
     for (const job& j : all) std::printf("%s\n", j.name.c_str());
     return 0;
   }
+  if (o.bring_up) return bench::bring_up(o.device) ? 1 : 0;
   if (o.device.rfind("gpu", 0) != 0)
     raise(user_error({.id = "bench-device", .what = "device \"" + o.device + "\"", .because = "times are taken on a GPU", .fix = {"--device gpu:0", "for the simulator, bench_sim"}}));
   const std::unique_ptr<device::machine> gpu = jit::open_machine(o.device);
@@ -115,6 +118,7 @@ int main(int argc, char** argv) {
     else if (word == "--cold") good = value(o.cold);
     else if (word == "--rounds") good = value(number) && (o.rounds = std::atoi(number.c_str())) > 0;
     else if (word == "--sustained") o.sustained = true;
+    else if (word == "--bring-up") o.bring_up = true;
     else if (word == "--list") o.list = true;
     else good = false;
     if (!good) return std::fprintf(stderr, "bench_device: cannot use \"%s\"\n%s", word.c_str(), usage), 2;

@@ -65,6 +65,9 @@ void emitter::emit_elementwise(const ir::op& o) {
 
 Value* emitter::compare(const std::string& is, element e, Value* x, Value* y) {
   const bool f = tile::is_float(e), s = tile::is_signed(e);
+  // LLVM 22 gives setp.bf16 the .ftz of f32, which PTX has not.
+  if (e == element::bf16)
+    return b.CreateICmpNE(ptx1(cat("{ .reg .pred p; setp.", is == "ne" ? "neu" : is, ".bf16 p, $1, $2; selp.b32 $0, 1, 0, p; }"), "=r,h,h", {b.CreateBitCast(x, b.getInt16Ty()), b.CreateBitCast(y, b.getInt16Ty())}, b.getInt32Ty(), asm_pure), const32(0));
   if (is == "eq") return f ? b.CreateFCmpOEQ(x, y) : b.CreateICmpEQ(x, y);
   if (is == "ne") return f ? b.CreateFCmpUNE(x, y) : b.CreateICmpNE(x, y);
   if (is == "lt") return f ? b.CreateFCmpOLT(x, y) : s ? b.CreateICmpSLT(x, y) : b.CreateICmpULT(x, y);

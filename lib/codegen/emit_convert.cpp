@@ -62,7 +62,9 @@ void emitter::emit_convert(const ir::op& o) {
         p.lane[lane] = found_lane;
         p.reg[lane] = reg;
       }
-  if (!same_warp || !regular) return convert_through_shared(o, same_warp);
+  // Warps that hold copies write them to one place, so they must meet there even if each needs nothing of the others.
+  const bool apart = same_warp && !from.is_replicated_over_warps();
+  if (!same_warp || !regular) return convert_through_shared(o, apart);
 
   size_t shuffles = 0;
   for (const wanted& p : plan) {
@@ -71,7 +73,7 @@ void emitter::emit_convert(const ir::op& o) {
     shuffles += sources.size();
   }
   // Beyond a few shuffles per element a trip through shared memory is cheaper, if there is room for it.
-  if (!same_thread && shuffles > 4 * plan.size() && o.has("scratch")) return convert_through_shared(o, true);
+  if (!same_thread && shuffles > 4 * plan.size() && o.has("scratch")) return convert_through_shared(o, apart);
 
   const registers in = regs(o.operands[0]);
   const auto table_entry = [&](const int (&f)[tile::warp_lanes]) -> Value* {

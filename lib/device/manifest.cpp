@@ -180,6 +180,8 @@ kernel from_manifest(const std::string& text) {
     document = json::parse(text);
   } catch (const json::parse_error& e) {
     malformed(cat("the manifest is no JSON at offset ", e.byte, " of ", text.size(), ": ", e.what()));
+  } catch (const json::exception& e) {  // a number that no double holds
+    malformed(cat("the manifest is no JSON that can be read: ", e.what()));
   }
   const node root(document, "");
   if (root.field("format").text() != "tlx-kernel") malformed("\"format\" is \"" + root.field("format").text() + "\"");

@@ -120,6 +120,15 @@ class assigner {
       if (elementwise(*o) && o->result()->type.is_tile()) {
         for (ir::value& v : o->operands)
           if (v->type.is_tile()) v = converted(*o, v, *o->result()->type.layout);
+      } else if (o->is(ir::opcode::reduce)) {
+        // A vector whose users were laid out before what it is reduced from.
+        const tile::layout made = tile::reduced(*o->operands[0]->type.layout, gone(*o));
+        const ir::type wanted = o->result()->type;
+        if (*wanted.layout == made) continue;
+        o->result()->type = wanted.with_layout(made);
+        ir::value moved = ir::builder::after(k_, *o).make(ir::opcode::convert, {o->result()}, {wanted}).result();
+        ir::replace_uses(k_.body, o->result(), moved);
+        moved->owner->operands[0] = o->result();
       } else if (o->is(ir::opcode::broadcast)) {
         const tile::layout need = tile::reduced(*o->result()->type.layout, o->operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows);
         if (!tile::broadcastable(*o->operands[0]->type.layout, *o->result()->type.layout)) o->operands[0] = converted(*o, o->operands[0], need);

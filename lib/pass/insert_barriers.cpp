@@ -348,7 +348,8 @@ class inserter {
 
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     ir::op* loop = enclosing(drain, opcode::for_loop);
-    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;  // the only slot is let go at once: its next fill waits for it
+    // With one slot nobody could fill the next round before this one is let go.
+    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
     c.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{inner ? 1 : 0}}});
     if (inner) {
       let_go(c, s);

@@ -85,8 +85,8 @@ template <int W> void testp(std::byte* r, const instruction& i, lanes m) {
       case 1: v = std::isinf(x); break;
       case 2: v = !std::isnan(x); break;
       case 3: v = std::isnan(x); break;
-      case 4: v = klass == FP_NORMAL; break;
-      default: v = klass == FP_SUBNORMAL || klass == FP_ZERO; break;
+      case 4: v = klass == FP_NORMAL || klass == FP_ZERO; break;  // zeros count as normal
+      default: v = klass == FP_SUBNORMAL; break;
     }
     set_bit(r, i.d, l, v);
   });
@@ -113,8 +113,20 @@ template <number N, bool P> void fma_h(std::byte* r, const instruction& i, lanes
     return v;
   });
 }
-template <bool P> void neg_h(std::byte* r, const instruction& i, lanes m) { apply1<32>(r, i, m, [](u64 a) { return a ^ (P ? 0x80008000U : 0x8000U); }); }
-template <bool P> void abs_h(std::byte* r, const instruction& i, lanes m) { apply1<32>(r, i, m, [](u64 a) { return a & (P ? 0x7FFF7FFFU : 0x7FFFU); }); }
+/// Another sign: a NaN becomes the canonical one, .ftz flushes.
+template <number N, bool P, bool Negate> void sign_h(std::byte* r, const instruction& i, lanes m) {
+  constexpr u32 exponent = N == number::f16 ? 0x7C00U : 0x7F80U;
+  const auto one = [&](u32 a) -> u32 {
+    if ((a & 0x7FFFU) > exponent) return 0x7FFFU;
+    if (i.mode.ftz && (a & exponent) == 0) a &= 0x8000U;
+    return Negate ? a ^ 0x8000U : a & 0x7FFFU;
+  };
+  apply1<32>(r, i, m, [&](u64 a) {
+    u64 v = one(static_cast<u32>(a & 0xFFFFU));
+    if (P) v |= static_cast<u64>(one(static_cast<u32>(a >> 16 & 0xFFFFU))) << 16;
+    return v;
+  });
+}
 template <number N, bool P> void approx_h(std::byte* r, const instruction& i, lanes m) {
   const auto f = static_cast<approximation>(i.mode.kind);
   apply1<32>(r, i, m, [&](u64 a) {
@@ -147,10 +159,18 @@ bool combined(const instruction& i, std::byte* r, int l, bool v) {
   const bool c = bit_at(r, i.c, l) != i.mode.invert_c;
   return i.mode.combine == 1 ? v && c : i.mode.combine == 2 ? v || c : v != c;
 }
+/// Subnormal halves to zero, the sign kept.
+template <number N> u32 flush_halves(u32 x) {
+  constexpr u32 exponent = N == number::f16 ? 0x7C00U : 0x7F80U;
+  if ((x & exponent) == 0) x &= 0xFFFF8000U;
+  if ((x & exponent << 16) == 0) x &= 0x8000FFFFU;
+  return x;
+}
 template <number N, bool P> void setp_h(std::byte* r, const instruction& i, lanes m) {
   const auto how = static_cast<compare>(i.mode.kind);
   each(m, [&](int l) {
-    const u32 a = words(r, i.a)[l], b = words(r, i.b)[l];
+    u32 a = words(r, i.a)[l], b = words(r, i.b)[l];
+    if (i.mode.ftz) a = flush_halves<N>(a), b = flush_halves<N>(b);
     const bool low = compare_floats(how, static_cast<double>(widen(N, a & 0xFFFFU)), static_cast<double>(widen(N, b & 0xFFFFU)));
     // Packed: the first predicate is that of the low half, the second that of the high half.
     const bool high = P ? compare_floats(how, static_cast<double>(widen(N, a >> 16)), static_cast<double>(widen(N, b >> 16))) : !low;
@@ -243,6 +263,7 @@ void cvt_real_to_real(std::byte* r, const instruction& i, lanes m) {
       narrowing n;
       n.how = i.mode.how; n.satfinite = i.mode.satfinite; n.relu = i.mode.relu;
       out = narrow(number_of(to), v, n);
+      if (to == scalar::tf32 && i.mode.how == rounding::rna && std::isnan(v)) out = words(r, i.a)[l] & 0xFFFFE000U;  // .rna only drops bits of a NaN: seen on an H200
     }
     write(r, i.d, width_of(to), l, out);
   });
@@ -347,7 +368,7 @@ void prmt(std::byte* r, const instruction& i, lanes m) {
         case 3: pick = s; break;                                            // rc8
         case 4: pick = std::max(k, s); break;                               // ecl
         case 5: pick = std::min(k, s); break;                               // ecr
-        default: pick = (s & 2U) + (k & 1U); if (s < 2) pick = k & 1U; break;  // rc16
+        default: pick = 2 * (s & 1U) + (k & 1U); break;                     // rc16
       }
       u64 byte = source >> (8 * pick) & 0xFFU;
       if (sign) byte = byte & 0x80U ? 0xFFU : 0U;
@@ -433,7 +454,7 @@ void dp2a(std::byte* r, const instruction& i, lanes m) {
 template <int W> void slct(std::byte* r, const instruction& i, lanes m) {  // mode.from: f32 or s32
   each(m, [&](int l) {
     const u32 c = words(r, i.c)[l];
-    const bool first = i.mode.from == scalar::f32 ? single(c) >= 0.0F : static_cast<s32>(c) >= 0;
+    const bool first = i.mode.from == scalar::f32 ? (i.mode.ftz ? flush_f32(single(c)) : single(c)) >= 0.0F : static_cast<s32>(c) >= 0;
     write(r, i.d, W, l, read(r, first ? i.a : i.b, W, l));
   });
 }
@@ -503,6 +524,16 @@ void set(std::byte* r, const instruction& i, lanes m) {
   }
   each(m, [&](int l) {
     bool v;
+    if (from == scalar::f16x2 || from == scalar::bf16x2) {  // two results, 1.0 or 0 each (or all ones in each half)
+      const number n = from == scalar::f16x2 ? number::f16 : number::bf16;
+      u32 a = words(r, i.a)[l], b = words(r, i.b)[l], both = 0;
+      if (i.mode.ftz) a = n == number::f16 ? flush_halves<number::f16>(a) : flush_halves<number::bf16>(a), b = n == number::f16 ? flush_halves<number::f16>(b) : flush_halves<number::bf16>(b);
+      const u32 one = i.mode.to == scalar::f16x2 ? 0x3C00U : i.mode.to == scalar::bf16x2 ? 0x3F80U : 0xFFFFU;
+      for (int h = 0; h < 32; h += 16)
+        if (combined(i, r, l, compare_floats(how, static_cast<double>(widen(n, a >> h & 0xFFFFU)), static_cast<double>(widen(n, b >> h & 0xFFFFU))))) both |= one << h;
+      words(r, i.d)[l] = both;
+      return;
+    }
     if (is_float(from)) v = compare_floats(how, read_real(r, i.a, from, l, i.mode.ftz), read_real(r, i.b, from, l, i.mode.ftz));
     else {
       const int width = bits_of(from);
@@ -547,11 +578,12 @@ void add_sat(std::byte* r, const instruction& i, lanes m) { apply2<32>(r, i, m, 
 void sub_sat(std::byte* r, const instruction& i, lanes m) { apply2<32>(r, i, m, [](u64 a, u64 b) { return static_cast<u64>(static_cast<u32>(std::clamp<s64>(s64{static_cast<s32>(a)} - static_cast<s32>(b), INT32_MIN, INT32_MAX))); }); }
 template <bool Max> void extreme_relu(std::byte* r, const instruction& i, lanes m) { apply2<32>(r, i, m, [](u64 a, u64 b) { const s32 x = static_cast<s32>(a), y = static_cast<s32>(b); return static_cast<u64>(static_cast<u32>(std::max(0, Max ? std::max(x, y) : std::min(x, y)))); }); }
 template <class T, int Op> void packed16(std::byte* r, const instruction& i, lanes m) {  // u16x2, s16x2: 0 add, 1 min, 2 max
-  apply2<32>(r, i, m, [](u64 a, u64 b) {
+  apply2<32>(r, i, m, [&](u64 a, u64 b) {
     u64 out = 0;
     for (int h = 0; h < 2; ++h) {
       const T x = static_cast<T>(a >> (16 * h)), y = static_cast<T>(b >> (16 * h));
-      const T v = Op == 0 ? static_cast<T>(x + y) : Op == 1 ? std::min(x, y) : std::max(x, y);
+      T v = Op == 0 ? static_cast<T>(x + y) : Op == 1 ? std::min(x, y) : std::max(x, y);
+      if (i.mode.relu) v = std::max(v, T{0});
       out |= static_cast<u64>(static_cast<u16>(v)) << (16 * h);
     }
     return out;
@@ -613,8 +645,8 @@ template <number N, bool P> alu_function half(alu op) {
     case alu::sub: return sub_h<N, P>;
     case alu::mul: return mul_h<N, P>;
     case alu::fma: return fma_h<N, P>;
-    case alu::neg: return neg_h<P>;
-    case alu::abs: return abs_h<P>;
+    case alu::neg: return sign_h<N, P, true>;
+    case alu::abs: return sign_h<N, P, false>;
     case alu::minimum: return extreme_h<N, P, false>;
     case alu::maximum: return extreme_h<N, P, true>;
     case alu::setp: return setp_h<N, P>;

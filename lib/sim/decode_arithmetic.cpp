@@ -181,7 +181,7 @@ void conversion(decoder& d) {
   d.out.a = d.source(d.operand(1), packed ? scalar::b8 : from, true);
   d.out.d = d.destination(d.operand(0), (to >= scalar::e4m3x2 && to <= scalar::e2m1x4) ? (to == scalar::e2m1x2 ? scalar::b8 : untyped(bits_of(to))) : to, true);
   if (both_integers && !m.sat) d.out.alu = find_fast(alu::cvt, to, from);
-  else if (to == scalar::f32 && from == scalar::bf16 && !m.sat && !m.relu && integral < 0) d.out.alu = find_fast(alu::cvt, to, from);
+  else if (to == scalar::f32 && from == scalar::bf16 && !m.sat && !m.relu && !m.ftz && integral < 0) d.out.alu = find_fast(alu::cvt, to, from);
   else if (plain_float && ((to == scalar::f32 && from == scalar::f16) || (from == scalar::f32 && (to == scalar::f16 || to == scalar::bf16)))) d.out.alu = find_fast(alu::cvt, to, from);
   else choose(d, alu::cvt, to);
   if (!d.out.alu) d.refuse("this pair of types");
@@ -339,7 +339,7 @@ bool decode_arithmetic(decoder& d) {
     m.ftz = d.take("ftz");
     const scalar t = d.need_type();
     two(d, t);
-    if (is_float(t)) { m.kind = how >= 0 ? 1 : 0; if (!rounded && how < 0) d.bad("needs a rounding"); choose(d, alu::div, t); }
+    if (is_float(t)) { m.kind = how == 1 ? 1 : 0; if (!rounded && how < 0) d.bad("needs a rounding"); choose(d, alu::div, t); }  // .full is exact here, within its bound
     else choose_fast(d, alu::div, t, true);
     return true;
   }

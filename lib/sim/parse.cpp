@@ -65,7 +65,10 @@ struct parser {
   source_place loc;
 
   const token& now() const { return tokens[at]; }
-  const token& next() { return tokens[at++]; }
+  const token& next() {
+    if (now().kind == token_kind::end) malformed(now().line, "the text ends in the middle of a statement");
+    return tokens[at++];
+  }
   bool is(char c) const { return now().kind == token_kind::punctuation && now().mark == c; }
   bool is(std::string_view w) const { return now().kind == token_kind::word && now().text == w; }
   bool take(char c) { if (!is(c)) return false; ++at; return true; }
@@ -94,7 +97,7 @@ struct parser {
       else if (is(".file")) file_directive();
       else if (is(".loc")) loc_directive();
       else if (is(".section")) section();
-      else if (take(".pragma")) { while (!take(';')) ++at; }
+      else if (take(".pragma")) { while (!take(';')) (void)next(); }
       else if (is(".alias")) unsupported(t.line, ".alias");
       else linked_item();
     }
@@ -208,7 +211,7 @@ struct parser {
         else if (w == "v2" || w == "v4" || w == "v8") lanes = static_cast<std::size_t>(w[1] - '0');
         else if (w == "ptr") pointer = true;
         else if (w == "global" || w == "shared" || w == "local" || w == "const") { }  // .ptr .SPACE
-        else if (w == "attribute") { expect('('); while (!take(')')) ++at; }
+        else if (w == "attribute") { expect('('); while (!take(')')) (void)next(); }
         else if (type_bits(w) > 1) {
           element_bytes = static_cast<std::size_t>(type_bits(w)) / 8;
           element_real = w[0] == 'f';
@@ -323,7 +326,7 @@ struct parser {
       else if (take(".reqnctapercluster")) triple(f.required_cluster);
       else if (take(".maxclusterrank")) small();
       else if (take(".explicitcluster") || take(".noreturn") || take(".blocksareclusters")) { }
-      else if (take(".pragma")) { while (!take(';')) ++at; }
+      else if (take(".pragma")) { while (!take(';')) (void)next(); }
       else if (is(".attribute") || is(".abi_preserve")) unsupported(line, std::string(now().text));
       else break;
     }
@@ -363,7 +366,7 @@ struct parser {
       else if (is(".loc")) loc_directive();
       else if (is(".file")) file_directive();
       else if (is(".section")) section();
-      else if (take(".pragma")) { while (!take(';')) ++at; }
+      else if (take(".pragma")) { while (!take(';')) (void)next(); }
       else if (is(".branchtargets")) malformed(t.line, ".branchtargets without a label");
       else unsupported(t.line, cat("directive '", std::string(t.text), "'"));
     }

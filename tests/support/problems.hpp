@@ -151,6 +151,12 @@ class gemm_problem {
     return o;
   }
   void run(host::session& s) { host::gemm(s, a(), b(), out(), options()); }
+  /// All elements of the result's memory, guards included.
+  std::vector<std::uint16_t> result() const {
+    std::vector<std::uint16_t> got(out_->all.size());
+    out_->on.read(got.data(), got.size() * 2);
+    return got;
+  }
 
   verdict check() {
     machine_->wait();
@@ -250,6 +256,12 @@ class attention_problem {
     host::block_attention(s, tensor(0), tensor(1), tensor(2), tensor(3), p);
   }
   std::int64_t tokens() const { return tokens_; }
+  /// All elements of the result tensor's memory, guards included.
+  std::vector<std::uint16_t> result() const {
+    std::vector<std::uint16_t> got(all_[3].size());
+    on_[3].read(got.data(), got.size() * 2);
+    return got;
+  }
 
   verdict check() {
     machine_->wait();

@@ -90,7 +90,10 @@ float add_f32(float a, float b, f32_mode mode) {
   return finish(sum_to_odd(static_cast<double>(a), static_cast<double>(b), mode.how == rounding::rm), mode);
 }
 
-float mul_f32(float a, float b, f32_mode mode) { return finish(static_cast<double>(input(a, mode)) * static_cast<double>(input(b, mode)), mode); }
+float mul_f32(float a, float b, f32_mode mode) {
+  const double product = static_cast<double>(input(a, mode)) * static_cast<double>(input(b, mode));
+  return finish(mode.ftz && std::fabs(product) < 0x1p-126 ? std::copysign(0.0, product) : product, mode);  // tiny before rounding: seen on an H200
+}
 
 float fma_f32(float a, float b, float c, f32_mode mode) {
   const double product = static_cast<double>(input(a, mode)) * static_cast<double>(input(b, mode));
@@ -155,11 +158,15 @@ std::uint16_t min_half(number format, std::uint16_t a, std::uint16_t b, extreme_
 std::uint16_t max_half(number format, std::uint16_t a, std::uint16_t b, extreme_mode mode) { return extreme_half(format, a, b, mode, true); }
 
 double approx_f64(approximation f, double x) {
+  // Seen on an H200: only the upper word counts, and the result is rounded to its upper word.
+  const std::uint64_t upper = std::bit_cast<std::uint64_t>(x) & 0xFFFFFFFF00000000U;
+  x = std::bit_cast<double>(upper);
+  if (std::isnan(x)) return std::bit_cast<double>(std::uint64_t{0x7FFFFFFF00000000U});
   if (std::fpclassify(x) == FP_SUBNORMAL) x = std::copysign(0.0, x);
   double r = f == approximation::rcp ? 1.0 / x : f == approximation::rsqrt ? (x == 0 ? std::copysign(HUGE_VAL, x) : 1.0 / std::sqrt(x)) : std::nan("");
-  if (std::isnan(r)) return tidy(r);
+  if (std::isnan(r)) return std::bit_cast<double>(std::uint64_t{0x7FFFFFFF00000000U});
   if (std::fpclassify(r) == FP_SUBNORMAL) return std::copysign(0.0, r);
-  return std::bit_cast<double>(std::bit_cast<std::uint64_t>(r) & 0xFFFFFFFF00000000U);  // the low word of these two is always zero
+  return std::isinf(r) ? r : std::bit_cast<double>((std::bit_cast<std::uint64_t>(r) + 0x80000000U) & 0xFFFFFFFF00000000U);
 }
 
 float approx_f32(approximation f, float x, bool ftz) {
@@ -185,6 +192,10 @@ std::uint16_t approx_half(approximation f, number format, std::uint16_t x, bool 
   return half_out(format, static_cast<double>(wide), {.ftz = ftz});
 }
 
-float approx_div_f32(float a, float b, bool ftz) { return div_f32(a, b, {.ftz = ftz}); }
+float approx_div_f32(float a, float b, bool ftz) {
+  const float size = std::fabs(b);
+  if (size > 0x1p126F && std::isfinite(b) && !std::isnan(a)) b = std::copysign(HUGE_VALF, b);  // PTX ISA: a divisor beyond 2^126 gives 0, or NaN for infinity
+  return div_f32(a, b, {.ftz = ftz});
+}
 
 }  // namespace tlx::sim

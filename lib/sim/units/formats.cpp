@@ -202,7 +202,7 @@ std::uint32_t narrow(number to, double value, const narrowing& how) {
     if (negative && (how.relu || to == number::ue4m3)) value = 0, negative = false;
     code = encode_magnitude(f, std::fabs(value), negative, how) | static_cast<std::uint64_t>(negative) << f.sign_bit;
   }
-  return static_cast<std::uint32_t>(to == number::tf32 ? (std::isnan(value) ? 0x7FFFFFFFU : code << 13) : code);
+  return static_cast<std::uint32_t>(to == number::tf32 ? (std::isnan(value) ? 0x7FFFE000U : code << 13) : code);
 }
 
 std::uint16_t f32_to_f16_rn(float value) {

@@ -21,7 +21,10 @@ struct walker {
 
   walker(const decoded_map& m, std::vector<box_piece>& p, bool s)
       : map(m), pieces(p), store(s), bits(element_bits(m.map.element)),
-        row_bytes(m.map.box[0] * static_cast<std::uint32_t>(element_shared_bits(m.map.element)) / 8) {}
+        row_bytes(m.map.box[0] * static_cast<std::uint32_t>(element_shared_bits(m.map.element)) / 8) {
+    // A row of a swizzled box takes the swizzle's width, however short it is (seen on an H200).
+    if (m.map.swizzle_bytes != 0) row_bytes = std::max(row_bytes, static_cast<std::uint32_t>(m.map.swizzle_bytes));
+  }
 
   void add(what kind, std::uint32_t at, std::uint32_t bytes, std::uint64_t global) {
     if (bytes == 0 || (store && kind != what::copy)) return;
@@ -71,6 +74,9 @@ complaint check_form(const decoded_map& map, std::int32_t x, bool store) {
   if (is_padded && x % 128 != 0) return {misuse::misaligned, cat("the inner coordinate ", x, " of a padded sub-byte map is not a multiple of 128")};
   if (element_bits(m.element) < 8 && (x % 2 != 0 || m.extents[0] % 2 != 0))
     return {misuse::misaligned, cat("the inner coordinate ", x, " and extent ", m.extents[0], " of a 4-bit map must be whole bytes")};
+  // Seen on an H200, for coordinates inside and outside alike: an illegal instruction.
+  if (!is_padded && std::int64_t{x} * element_bits(m.element) / 8 % 16 != 0)
+    return {misuse::misaligned, cat("the inner coordinate ", x, " of ", element_bits(m.element), "-bit elements is not a multiple of 16 bytes")};
   return {};
 }
 
@@ -137,7 +143,10 @@ complaint walk_rows(const decoded_map& map, std::int32_t column, std::span<const
 }
 
 std::uint32_t box_shared_bytes(const decoded_map& map, bool gather4) {
-  return static_cast<std::uint32_t>(box_elements(map, gather4) * static_cast<std::uint64_t>(element_shared_bits(map.map.element)) / 8);
+  const std::uint64_t row = std::uint64_t{map.map.box[0]} * static_cast<std::uint64_t>(element_shared_bits(map.map.element)) / 8;
+  const std::uint64_t rows = box_elements(map, gather4) / map.map.box[0];
+  // The last row ends where its elements end.
+  return static_cast<std::uint32_t>((rows - 1) * std::max<std::uint64_t>(row, static_cast<std::uint64_t>(map.map.swizzle_bytes)) + row);
 }
 std::uint32_t box_transaction_bytes(const decoded_map& map, bool gather4) {
   return static_cast<std::uint32_t>(box_elements(map, gather4) * static_cast<std::uint64_t>(element_bits(map.map.element)) / 8);
