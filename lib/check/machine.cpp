@@ -144,7 +144,7 @@ class machine {
   actor& of(int a) { return actors_[static_cast<size_t>(a)]; }
 
   // A queue of asynchronous work; `key` tells queues of one kind and owner apart.
-  enum queue : std::uint64_t { copies_in = 1, copies_out, products, tensor_products, commits, tensor_loads, tensor_stores };
+  enum queue : std::uint64_t { copies_in = 1, copies_out, products, tensor_products, commits, tensor_loads, tensor_stores, loads_seen, stores_seen };
   int component(queue kind, int owner, std::int64_t key = 0) {
     const std::uint64_t name = (static_cast<std::uint64_t>(kind) << 56) | (static_cast<std::uint64_t>(owner) << 36) | static_cast<std::uint64_t>(key);
     auto [it, fresh] = queues_.try_emplace(name, components_);
@@ -565,6 +565,15 @@ class machine {
       if (earlier.by->code != opcode::tcgen05_mma && a.by->code != opcode::tcgen05_mma && earlier.warp == a.warp) return relation::fine;
       for (int q : who) {
         if (earlier.when.in(of(q).tensor)) continue;
+        if (a.by->code == opcode::tmem_free) {  // to give memory back, everything in it must be over; a fence is for accesses
+          const bool store = earlier.by->code == opcode::tmem_store, moves = store || earlier.by->code == opcode::tmem_load;
+          event over = earlier.when;
+          if (moves) {
+            over.a = component(store ? stores_seen : loads_seen, earlier.warp * 2);
+            over.b = component(store ? stores_seen : loads_seen, earlier.warp * 2 + 1);
+          }
+          if (over.in(of(q).k.order)) continue;
+        }
         only_fence = earlier.when.in(of(q).k.order);
         return relation::conflict;
       }
@@ -982,7 +991,9 @@ class machine {
       case opcode::tmem_wait_store:
         for (int q : who) {
           const bool store = s.code == opcode::tmem_wait_store;
-          (store ? of(q).stores_waited : of(q).loads_waited) = issued(component(store ? tensor_stores : tensor_loads, q)).count;
+          const std::uint32_t n = issued(component(store ? tensor_stores : tensor_loads, q)).count;
+          (store ? of(q).stores_waited : of(q).loads_waited) = n;
+          of(q).k.order.raise(component(store ? stores_seen : loads_seen, q), n);
         }
         return true;
       case opcode::tmem_relinquish: return true;

@@ -10,6 +10,23 @@
 
 namespace tlx::check {
 
+namespace {
+
+// "with x.0 = 1, x.1 = 192": the numbers of a scenario, as the grid's formulas call them.
+std::string numbers_of(const program& p, const scenario& s) {
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < p.leaves.size(); ++i) {
+    const leaf& l = p.leaves[i];
+    const bool named = l.what == leaf::kind::extent || l.what == leaf::kind::argument || l.what == leaf::kind::load_scale;
+    if (!named || l.parameter < 0) continue;
+    const std::string& name = p.kernel->parameters()[static_cast<size_t>(l.parameter)]->name;
+    parts.push_back(l.what == leaf::kind::extent ? cat(name, ".", l.axis, " = ", s[i]) : l.what == leaf::kind::argument ? cat(name, " = ", s[i]) : cat("element i of ", name, " = ", s[i], " i"));
+  }
+  return parts.empty() ? std::string() : "\n    with " + join(parts, ", ");
+}
+
+}  // namespace
+
 verdict check_protocol(const ir::kernel& lowered) {
   verdict v;
   for (auto&& rule : {broken_budget, used_before_loaded})
@@ -35,6 +52,7 @@ verdict check_protocol(const ir::kernel& lowered) {
       say("a finding that depends on them is left out: " + o.finding->id + ", " + o.finding->what.substr(0, o.finding->what.find('\n')));
       continue;
     }
+    o.finding->what += numbers_of(p, s);
     v.findings.push_back(std::move(*o.finding));
     return v;
   }

@@ -202,3 +202,41 @@ TEST_CASE("an assembled kernel has a cubin with its entry and the numbers of the
     CHECK(k.used.spill_bytes == 0);
   }
 }
+
+namespace {
+
+// One round less is loaded than is used.
+std::unique_ptr<ir::kernel> short_load() {
+  return trace<arguments>("short_load", "sm_90a", [](block& cta, const arguments& in) {
+    auto ring = cta.ring<2>("x", shared<bf16, 64, 64>);
+    cta.roles(cta.persistent(grid_of<64, 64>(in.y)), role("load", 1_warp, [&](const grid_box& t) { for_each(in.n - 1, [&](tlx::index i) { load(ring.fill(), in.x.at(t.row, i * 64)); }); }),
+              role("use", 4_warps, [&](const grid_box& t) { for_each(in.n, [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(ring.drain())); }); }));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a kernel that would hang is refused before code is generated, unless the check is turned off") {
+  std::string id, said;
+  jit::observer seen;
+  seen.protocol = [&](const std::string& text) { said = text; };
+  try {
+    jit::compile(*short_load(), text_only, seen);
+  } catch (const user_error& e) {
+    id = e.id();
+  }
+  CHECK(id == "protocol-deadlock");
+  CHECK(said.find("[protocol-deadlock]") != std::string::npos);
+  said.clear();
+  jit::compile_options off = text_only;
+  off.check_protocol = false;
+  CHECK(jit::compile(*short_load(), off, seen).code.ptx.find(".entry short_load") != std::string::npos);
+  CHECK(said.empty());
+  {
+    const environment none("TLX_CHECK", "off");
+    CHECK(jit::compile(*short_load(), text_only).code.ptx.find(".entry short_load") != std::string::npos);
+  }
+  CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*copy(), {.assemble = false, .check_protocol = false}));
+  jit::compile(*copy(), text_only, seen);
+  CHECK(said.rfind("protocol check: nothing found in ", 0) == 0);
+}

@@ -195,3 +195,55 @@ TEST_CASE("roles of one, two, four and six warps hand tiles on, with register bu
     check_move<6, 64>(m);
   });
 }
+
+namespace {
+
+// c = a b^T with a ring of `Stages` slots, filled by `LoadWarps` warps of which one lane starts the copies.
+template <int Stages, int LoadWarps>
+void few_stages(block& cta, const product& in) {
+  auto tiles = cta.persistent(grid_of<64, 64>(in.c));
+  auto ab = cta.ring<Stages>("ab", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
+  auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
+  cta.roles(tiles,
+    role("load", warp_count{LoadWarps}, [&](const grid_box& t) {
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
+        auto slot = ab.fill();
+        load(get<0>(slot), in.a.at(t.row, i * 64));
+        load(get<1>(slot), in.b.at(t.col, i * 64));
+      });
+    }),
+    role("mma", 1_warp, [&](const grid_box&) {
+      auto acc = d.fill();
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
+        auto slot = ab.drain();
+        mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
+      });
+    }),
+    role("epilogue", 4_warps, [&](const grid_box& t) { store(in.c[t], cast<bf16>(read(d.drain()))); }));
+}
+
+}  // namespace
+
+// C26
+TEST_CASE("a ring of one stage hands its slot over, with one loading warp and with four") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int rows = 128, cols = 192;
+    for (const int k : {64, 128, 320})
+      for (const bool four : {false, true}) {
+        CAPTURE(k);
+        CAPTURE(four);
+        matrices a = random(*m.on, rows * k, 1), b = random(*m.on, cols * k, 2), c = empty(*m.on, rows * cols);
+        const std::vector<device::value> arguments{device::view_value(a.on.where(), {rows, k}), device::view_value(b.on.where(), {cols, k}), device::view_value(c.on.where(), {rows, cols})};
+        try {
+          if (four) host::launch<product>(*m.with, "few_stages_four", few_stages<1, 4>, arguments);
+          else host::launch<product>(*m.with, "few_stages_one", few_stages<1, 1>, arguments);
+          m.on->wait();
+        } catch (const error& e) {
+          FAIL_CHECK(std::string(e.what()));
+          return;
+        }
+        c.fetch();
+        check_product(a, b, c, rows, cols, k, 1);
+      }
+  });
+}

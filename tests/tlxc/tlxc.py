@@ -124,6 +124,7 @@ def print_stages(tlxc, folder, *_):
         expect(0, tlxc, "print", name, "--target", target, "--after", "ptx", out=(f".target {target}", name))
     expect(1, tlxc, "print", folder / "sm_90a.tlx", "--target", "sm_100a", err="[target-differs]")
     expect(0, tlxc, "print", name, "--after", "llvm", out="define")
+    expect(0, tlxc, "print", name, "--after", "protocol", out="protocol check: nothing found in ")
     (folder / "bad.tlx").write_text("tlx.ir 1\nkernel what\n")
     expect(1, tlxc, "print", folder / "bad.tlx", err="[ir-malformed]")
     # what a user's program prints: the same, to standard error
