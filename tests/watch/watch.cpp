@@ -8,6 +8,7 @@
 #include "tests/support/skip.hpp"
 #include "tlx/c.h"
 #include "tlx/host/launch.hpp"
+#include "tlx/host/library.hpp"
 
 using namespace tlx;
 using namespace tlx::literals;
@@ -259,7 +260,7 @@ void drop_each(test::machine_under_test& m, const ir::kernel& traced, const std:
   CHECK(hung >= least);
   result.fetch();
   CHECK(result.values == expected);
-  if (m.is_gpu()) MESSAGE(traced.name, ": ", hung, " of ", sites, " hung and said so");
+  MESSAGE(traced.name, ": ", hung, " of ", sites, " hung and said so");
 }
 
 }  // namespace
@@ -275,6 +276,21 @@ TEST_CASE("every arrival of a chain of products without roles, dropped: the kern
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     matrix q = random(*m.on, 128, 64, 1), k = random(*m.on, 320, 64, 2), v = random(*m.on, 320, 64, 3), o = poison(*m.on, 128, 64);
     drop_each(m, *trace<chain>("chained", m.on->about().target, chained), {q.view(), k.view(), v.view(), o.view()}, o, 4);
+  });
+}
+
+TEST_CASE("every arrival of block attention, dropped: the kernel ends and names a ring or an accumulator") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int tokens = 100, heads = 2, dimension = 64;
+    matrix q = random(*m.on, tokens * heads, dimension, 1), k = random(*m.on, tokens * heads, dimension, 2), v = random(*m.on, tokens * heads, dimension, 3), o = poison(*m.on, tokens * heads, dimension);
+    const std::int32_t offsets[] = {0, 70, 100};  // a whole block and two parts
+    device::buffer at(*m.on, sizeof offsets);
+    at.write(offsets, sizeof offsets);
+    const auto view = [&](const matrix& x) { return device::view_value(x.on.where(), {tokens, heads, dimension}); };
+    const std::vector<device::value> values{view(q), view(k), view(v), view(o), device::view_value(at.where(), {3}), device::scalar_value(0.125f * 1.4426950408889634f)};
+    for (const host::library_kernel& one : host::library_kernels())
+      if (one.name == "block_attention_bf16_d64") return drop_each(m, *one.trace(m.on->about().target), values, o, 6);
+    FAIL("the library has no block_attention_bf16_d64");
   });
 }
 
@@ -421,6 +437,8 @@ TEST_CASE("a program in another language gets the same error, by its manifest al
     }
     std::vector<std::uint16_t> output(input.size());
     CHECK(tlx_read(machine, output.data(), y, output.size() * 2) == TLX_OK);
+    CHECK(tlx_set_wait_limit(machine, 60) == (m.is_gpu() ? TLX_OK : TLX_USER_ERROR));
+    CHECK(tlx_wait(machine) == TLX_OK);
     CHECK(output == input);
     tlx_release(kernel);
     tlx_close(machine);
