@@ -381,6 +381,7 @@ class engine {
   std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
   void lint(const std::string& what, const instruction* i);
+  std::vector<std::uint8_t> fence_linted;              // by instruction: its missing tcgen05 fence is told
   std::uint64_t clock = 0;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
   std::vector<std::string> printed;
