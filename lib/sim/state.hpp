@@ -158,6 +158,7 @@ struct cta {
   std::vector<std::byte> shared;
   std::vector<std::uint8_t> shadows;       // per byte
   std::map<std::uint32_t, mbarrier_state> barriers;
+  std::map<std::uint32_t, std::vector<int>> arrivals;  // by barrier: what has signalled it in its phase, at most eight places (engine::index_of)
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
@@ -260,6 +261,7 @@ class engine {
   /// What the PTX calls the mbarrier, or the data, at a shared offset: "full barrier of slot 2 of ring \"a\""; empty when it does not say.
   std::string place_name(std::uint32_t offset, bool data) const;
   std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
+  std::string arrivals_text(const cta& c, std::uint32_t offset) const;
   std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
   std::string column_text(int column) const;
   std::string role_name(const warp& w) const;            // "role \"load\"", or empty
