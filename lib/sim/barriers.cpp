@@ -29,6 +29,14 @@ std::string engine::place_name(std::uint32_t offset, bool data) const {
   return {};
 }
 
+std::string engine::arrivals_text(const cta& c, std::uint32_t offset) const {
+  const auto found = c.arrivals.find(offset);
+  if (found == c.arrivals.end() || found->second.empty()) return {};
+  std::string text = ", in this phase signalled at ";
+  for (std::size_t k = 0; k < found->second.size(); ++k) text += cat(k ? ", " : "", place_of_index(found->second[k]));
+  return text;
+}
+
 std::string engine::byte_text(std::uint32_t offset) const {
   const std::string name = place_name(offset, true);
   return cat("shared memory byte ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
@@ -112,7 +120,7 @@ void engine::report_deadlock() {
             case block_reason::mbarrier: {
               const auto found = c->barriers.find(x.key);
               line = cat(role_name(*w), role_name(*w).empty() ? "" : " ", "wait (", place_of(i), ") for phase ", x.phase - 1, " of the ", barrier_text(x.key));
-              if (found != c->barriers.end()) line += cat(": ", describe(found->second));
+              if (found != c->barriers.end()) line += cat(": ", describe(found->second), arrivals_text(*c, x.key));
               break;
             }
             case block_reason::lane_group: line = cat("wait (ptx line ", i.line, ") for other lanes of the warp"); break;
@@ -281,10 +289,13 @@ mbarrier_state& engine::barrier_at(cta& c, std::uint32_t offset, const warp* w, 
 }
 
 void engine::barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a, const warp* w, const instruction* i, int lane) {
-  if (a.fault) fault(to_string(a.fault.kind), cat(a.fault.text, ", ", barrier_text(offset), " of CTA rank ", c.rank), w, i, lane < 0 ? 0 : 1U << lane);
-  if (a.lint) { if (how.strict) check(a.lint, w, i, lane < 0 ? 0 : 1U << lane); lint(a.lint.text, i); }
+  std::vector<int>& arrivals = c.arrivals[offset];
+  if (a.fault) fault(to_string(a.fault.kind), cat(a.fault.text, ", ", barrier_text(offset), " of CTA rank ", c.rank, arrivals_text(c, offset)), w, i, lane < 0 ? 0 : 1U << lane);
+  if (i && arrivals.size() < 8 && std::find(arrivals.begin(), arrivals.end(), index_of(i)) == arrivals.end()) arrivals.push_back(index_of(i));
+  if (a.lint) { if (how.strict) fault(to_string(a.lint.kind), cat(a.lint.text, ", ", barrier_text(offset), " of CTA rank ", c.rank), w, i, lane < 0 ? 0 : 1U << lane); lint(a.lint.text, i); }
   if (a.completed) {
     note_event();
+    arrivals.clear();
     complete_phase(c, offset);
     wake(c, block_reason::mbarrier, offset);
   }

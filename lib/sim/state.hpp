@@ -191,6 +191,7 @@ struct cta {
   std::vector<std::byte> shared;
   std::vector<std::uint8_t> shadows;       // per byte
   std::map<std::uint32_t, mbarrier_state> barriers;
+  std::map<std::uint32_t, std::vector<int>> arrivals;  // by barrier: what has signalled it in its phase, at most eight places (engine::index_of)
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
@@ -295,6 +296,7 @@ class engine {
   /// What the PTX calls the mbarrier, or the data, at a shared offset: "full barrier of slot 2 of ring \"a\""; empty when it does not say.
   std::string place_name(std::uint32_t offset, bool data) const;
   std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
+  std::string arrivals_text(const cta& c, std::uint32_t offset) const;
   std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
   std::string column_text(int column) const;
   std::string role_name(const warp& w) const;            // "role \"load\"", or empty
@@ -419,6 +421,7 @@ class engine {
   std::atomic<std::uint64_t>* shared_next = nullptr;
   std::atomic<bool>* stop = nullptr;
   void lint(const std::string& what, const instruction* i);
+  std::vector<std::uint8_t> fence_linted;              // by instruction: its missing tcgen05 fence is told
   std::uint64_t clock = 0;
   bool looks_at_time = false;             // the program reads %globaltimer
   std::uint64_t lapse = 0, lapse_at = 0;  // the last pause, in ns, and how many events there had been

@@ -20,6 +20,13 @@ std::size_t tensor_index(int group, int column) { return static_cast<std::size_t
 /// without, so that their absence is a lint.
 void engine::tensor_fenced(warp& w, cta& c, int column, std::uint32_t agent, std::uint32_t stamp, const instruction* i) {
   if (agent == w.agent || agent == 2 * c.home->warp_count + w.agent || stamp <= seen_of(w.tensor_after, agent)) return;
+  if (!how.strict) {
+    // For every column of every access: told once.
+    fence_linted.resize(code.code.size() + 1);
+    std::uint8_t& told = fence_linted[static_cast<std::size_t>(index_of(i))];
+    if (told) return;
+    told = 1;
+  }
   const bool before_missing = stamp > seen_of(w.now.tensor, agent);
   const char* const fence = before_missing ? "tcgen05.fence::before_thread_sync after the other access" : "tcgen05.fence::after_thread_sync before this one";
   if (how.strict) fault("race", cat(column_text(column), " is accessed after an access by ", agent_name(c, agent), " with no ", fence), &w, i);

@@ -47,9 +47,13 @@ std::vector<equivalent> read_equivalents(const std::string& path) {
   return all;
 }
 
-/// Whether the parts of `pattern` between " ... " stand in `site` one after the other.
-bool matches(const std::string& site, const std::string& pattern) {
+/// Whether the parts of `pattern` between " ... " stand in `site` one after the other; from its start when the pattern begins with ^.
+bool matches(const std::string& site, std::string pattern) {
   std::size_t at = 0;
+  if (pattern[0] == '^') {
+    pattern.erase(0, 1);
+    if (site.rfind(pattern.substr(0, pattern.find(" ... ")), 0) != 0) return false;
+  }
   for (std::size_t from = 0; from <= pattern.size();) {
     const std::size_t end = std::min(pattern.find(" ... ", from), pattern.size());
     const std::string part = pattern.substr(from, end - from);
