@@ -246,7 +246,8 @@ void approximate(decoder& d, approximation f, bool optional_word) {
     if (f == approximation::rcp) choose(d, alu::rcp, t);
     else if (f == approximation::sqrt) choose(d, alu::sqrt, t);
     else d.bad("this rounding");
-  } else choose(d, alu::approximate, t);
+  } else if (f == approximation::ex2 && t == scalar::f32) d.out.alu = find_fast(alu::ex2, t, scalar::none, compare::eq, m.ftz);
+  else choose(d, alu::approximate, t);
 }
 
 }  // namespace
@@ -422,14 +423,14 @@ bool decode_arithmetic(decoder& d) {
     o.a = d.source(d.operand(1), scalar::b32); o.b = d.source(d.operand(2), scalar::b32); o.c = d.source(d.operand(3), scalar::b32);
     o.imm = d.immediate(d.operand(4));
     o.d = d.destination(d.operand(0), scalar::b32);
-    choose(d, alu::lop3, scalar::b32);
+    choose_fast(d, alu::lop3, scalar::b32, m.kind == 0);
     return true;
   }
   if (n == "prmt") {
     d.need_type();
     m.kind = static_cast<std::uint8_t>(d.take_one({"f4e", "b4e", "rc8", "ecl", "ecr", "rc16"}) + 1);
     three(d, scalar::b32, scalar::b32, scalar::b32);
-    choose(d, alu::prmt, scalar::b32);
+    choose_fast(d, alu::prmt, scalar::b32, m.kind == 0);
     return true;
   }
   if (n == "bfe") {

@@ -3,6 +3,7 @@
 #include <array>
 #include <atomic>
 #include <bitset>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -72,6 +73,25 @@ class global_view {
   void claim(std::uint64_t address, std::size_t bytes, bool write);
   global_memory* all_;
   allocation* last_ = nullptr;
+};
+
+/// A large array of zeros: pages that nobody writes are never there.
+template <class T> class zeros {
+ public:
+  void assign(std::size_t count, T) {
+    data_.reset(static_cast<T*>(std::calloc(count ? count : 1, sizeof(T))));
+    if (!data_) throw std::bad_alloc();
+    size_ = count;
+  }
+  T* data() { return data_.get(); }
+  bool empty() const { return size_ == 0; }
+  std::size_t size() const { return size_; }
+  T& operator[](std::size_t k) { return data_.get()[k]; }
+
+ private:
+  struct release { void operator()(T* p) const { std::free(static_cast<void*>(p)); } };
+  std::unique_ptr<T, release> data_;
+  std::size_t size_ = 0;
 };
 
 // ---- shared memory
@@ -204,7 +224,7 @@ struct cta {
   std::uint32_t generation = 0;            // serial number, unique in the launch
   // Race detection, by grain of shared memory.
   std::vector<last_write> writes;
-  std::vector<std::uint32_t> reads;        // [grain][warp of the cluster]: the clock of its last read
+  zeros<std::uint32_t> reads;              // [grain][warp of the cluster]: the clock of its last read
   std::vector<last_read> last_reads;       // by grain: the latest one
   std::vector<std::uint32_t> copy_reads, matrix_reads;  // [16 bytes][warp of the cluster]: the latest asynchronous read it issued; empty until there is one
   std::vector<int> async_read_places;

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "sim/units/formats.hpp"
 #include "support.hpp"
 
@@ -171,4 +173,23 @@ TEST_CASE("half precision over a million pairs equals the functions that round b
         }
         CHECK(wrong == 0);
       }
+}
+
+TEST_CASE("ex2.approx of f32 stays within two units in the last place, subnormal results included") {
+  setup s{.threads = 256, .grid = 64};
+  std::vector<std::uint32_t> in(16384);
+  for (std::uint32_t k = 0; k < in.size(); ++k) in[k] = k % 3 == 0 ? k * 262147U : bits(-160.0F + 320.0F * static_cast<float>(k) / 16384.0F);
+  in[0] = 0x7F800000; in[1] = 0xFF800000; in[2] = 0x7FC00001; in[3] = 0x80000000; in[4] = 1;
+  const auto out = run("mov.u32 %r40, %ctaid.x; mad.lo.u32 %r40, %r40, 256, %r0; mul.wide.u32 %rd3, %r40, 4; add.s64 %rd4, %rd1, %rd3; add.s64 %rd5, %rd2, %rd3; ld.global.f32 %f1, [%rd4]; ex2.approx.f32 %f2, %f1; st.global.f32 [%rd5], %f2;", in, s);
+  for (std::size_t k = 0; k < in.size(); ++k) {
+    const float x = real(in[k]), got = real(out[k]);
+    if (x != x) { CHECK(out[k] == 0x7FFFFFFF); continue; }
+    const double exact = std::exp2(static_cast<double>(x));
+    if (exact > 3.4028235677973366e38) { CHECK(out[k] == 0x7F800000); continue; }
+    const double unit = std::max(0x1p-149, std::ldexp(1.0, (exact > 0 ? std::ilogb(exact) : -149) - 23));
+    if (std::fabs(static_cast<double>(got) - exact) > 2 * unit) { CAPTURE(x); CHECK(static_cast<double>(got) == exact); }
+  }
+  CHECK(real(out[3]) == 1.0F);
+  for (int e = -149; e < 128; ++e) CHECK(of("ex2.approx.f32 %f9, %f1; mov.b32 %r9, %f9;", bits(static_cast<float>(e))) == bits(std::ldexp(1.0F, e)));
+  CHECK(of("ex2.approx.ftz.f32 %f9, %f1; mov.b32 %r9, %f9;", bits(-140.0F)) == 0);
 }
