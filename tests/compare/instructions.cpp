@@ -105,6 +105,10 @@ void add_instructions(std::vector<entry>& to) {
     one(cat("cvt.", integer, ".s16.f16"), {f16}, s16);
     one(cat("cvt.", integer, ".u8.f32 %t0, $0; cvt.u16.u32 $o, %t0;"), {f32}, u8);
   }
+  // Around the smallest normal number: flushed before rounding or after it.
+  for (const char* op : {"mul.rn.ftz.f32 $o, $0, %t0;", "mul.rp.ftz.f32 $o, $0, %t0;", "fma.rn.ftz.f32 $o, $0, %t0, %t1;", "fma.rp.ftz.f32 $o, $0, %t0, %t1;", "fma.rm.ftz.f32 $o, $0, %t0, %t1;", "div.rn.ftz.f32 $o, %t0, $0;"})
+    one(cat("mov.b32 %t0, 0x00800000; mov.b32 %t1, 0x80000000; ", op), {f32}, f32);
+  one("mov.b32 %t0, 0x7F7FFFFF; div.rn.ftz.f32 $o, $0, %t0;", {f32}, f32);
   one("cvt.rna.tf32.f32", {f32}, u32);
   one("cvt.rn.tf32.f32", {f32}, u32);
   one("cvt.rz.tf32.f32", {f32}, u32);
