@@ -59,7 +59,7 @@ sample make_sample(const recipe& r, std::uint64_t seed) {
   sample s;
   s.name = r.name;
   s.from = r.from;
-  auto k = test::new_kernel("k", "sm_90a", 4);
+  auto k = test::new_kernel("k", population_target(), 4);
   std::vector<value> views;
   std::vector<kernel_argument> arguments;
   for (int i = 0; i < r.operands; ++i) views.push_back(test::add_parameter(*k, cat("x", i), type::view_of(r.in, 2)));

@@ -47,7 +47,7 @@ sample make_sample(const recipe& r, std::uint64_t seed) {
   body = replaced(body, "$o", register_of(r.out, 20));
   s.memories.push_back({"out", unwritten(count * static_cast<std::size_t>(width(r.out))), true, r.out, r.ulps, r.absolute, r.out == element::f64 || std::find(r.in.begin(), r.in.end(), element::f64) != r.in.end()});
   s.arguments.push_back(place{inputs, 0});
-  s.ptx = cat(".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(", parameters, ".param .u64 po)\n{\n",
+  s.ptx = cat(".version 9.0\n.target ", population_target(), "\n.address_size 64\n.visible .entry k(", parameters, ".param .u64 po)\n{\n",
               ".reg .pred %q<8>; .reg .b16 %h<24>; .reg .b16 %th<8>; .reg .b32 %r<24>; .reg .b32 %t<8>; .reg .b64 %l<24>; .reg .b64 %tl<8>;\n",
               "mov.u32 %r0, %ctaid.x; mov.u32 %r1, %tid.x; mad.lo.u32 %r0, %r0, 128, %r1;\n", loads, body, "\n", "ld.param.u64 %l1, [po]; mul.wide.u32 %l2, %r0, ", width(r.out), "; add.u64 %l1, %l1, %l2; st.global.",
               letter(r.out), " [%l1], ", register_of(r.out, 20), ";\nret;\n}\n");
@@ -105,6 +105,10 @@ void add_instructions(std::vector<entry>& to) {
     one(cat("cvt.", integer, ".s16.f16"), {f16}, s16);
     one(cat("cvt.", integer, ".u8.f32 %t0, $0; cvt.u16.u32 $o, %t0;"), {f32}, u8);
   }
+  // Around the smallest normal number: flushed before rounding or after it.
+  for (const char* op : {"mul.rn.ftz.f32 $o, $0, %t0;", "mul.rp.ftz.f32 $o, $0, %t0;", "fma.rn.ftz.f32 $o, $0, %t0, %t1;", "fma.rp.ftz.f32 $o, $0, %t0, %t1;", "fma.rm.ftz.f32 $o, $0, %t0, %t1;", "div.rn.ftz.f32 $o, %t0, $0;"})
+    one(cat("mov.b32 %t0, 0x00800000; mov.b32 %t1, 0x80000000; ", op), {f32}, f32);
+  one("mov.b32 %t0, 0x7F7FFFFF; div.rn.ftz.f32 $o, $0, %t0;", {f32}, f32);
   one("cvt.rna.tf32.f32", {f32}, u32);
   one("cvt.rn.tf32.f32", {f32}, u32);
   one("cvt.rz.tf32.f32", {f32}, u32);

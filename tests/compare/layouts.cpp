@@ -56,7 +56,7 @@ sample conversion(std::uint64_t seed) {
   sample out;
   out.name = cat("convert ", tile::name(e), " ", s.rows, "x", s.cols, " ", from.name, " to ", to.name, " #", seed);
   out.from = quota::layouts;
-  auto k = test::new_kernel("k", "sm_90a", s.warps);
+  auto k = test::new_kernel("k", population_target(), s.warps);
   k->shared_bytes = 131072;
   ir::value in = test::add_parameter(*k, "in", type::view_of(e, 2)), result = test::add_parameter(*k, "out", type::view_of(e, 2));
   builder b(*k, k->body);
@@ -97,7 +97,7 @@ sample reduction(std::uint64_t seed) {
   sample out;
   out.name = cat("reduce ", how, " ", tile::name(e), down ? " down " : " along ", s.rows, "x", s.cols, " ", l.name, " #", seed);
   out.from = quota::layouts;
-  auto k = test::new_kernel("k", "sm_90a", s.warps);
+  auto k = test::new_kernel("k", population_target(), s.warps);
   k->shared_bytes = 16384;
   ir::value in = test::add_parameter(*k, "in", type::view_of(e, 2)), result = test::add_parameter(*k, "out", type::view_of(e, 2));
   builder b(*k, k->body);

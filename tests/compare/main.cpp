@@ -22,6 +22,7 @@ using namespace tlx;
 using namespace tlx::compare;
 
 const char* const usage = R"(usage: compare_population [--filter RE] [--every N] [--jobs N] [--list] [--ptx NAME]
+  --target sm_100a    the population for another chip: all but wgmma, and what that chip's code generation makes
   --device gpu:0      runs on this GPU as well; each kernel that faults or hangs costs its own process only
   --save FILE         keeps what the GPU gave, in full
   --against FILE      compares with what a GPU gave earlier, instead of running on one
@@ -256,6 +257,7 @@ int main(int argc, char** argv) {
     else if (word == "--filter") good = value(o.filter);
     else if (word == "--every") good = value(text) && (o.every = std::atoi(text.c_str())) > 0;
     else if (word == "--jobs") good = value(text) && (o.jobs = static_cast<unsigned>(std::atoi(text.c_str()))) > 0;
+    else if (word == "--target") good = value(text) && (set_population_target(text), true);
     else if (word == "--device") good = value(o.device);
     else if (word == "--save") good = value(o.save);
     else if (word == "--against") good = value(o.against);

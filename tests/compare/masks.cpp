@@ -40,7 +40,7 @@ sample masked_copy(std::uint64_t seed) {
   sample s;
   s.name = cat("masked copy ", tile::name(e), " ", tile.rows, "x", tile.cols, " rank ", rank, vector ? cat(" vectors of ", vector) : "", jagged ? " jagged" : "", " #", seed);
   s.from = quota::masks;
-  auto k = test::new_kernel("k", "sm_90a", tile.warps);
+  auto k = test::new_kernel("k", population_target(), tile.warps);
   value in_view = test::add_parameter(*k, "in", type::view_of(e, rank)), out_view = test::add_parameter(*k, "out", type::view_of(e, rank));
   std::vector<value> at_in, at_out;
   for (int a = 0; a < rank; ++a) at_in.push_back(test::add_parameter(*k, cat("i", a), type::scalar(element::s32)));

@@ -209,6 +209,7 @@ void add_products(std::vector<entry>& to) {
   std::uint64_t seed = 20000;
   const auto put = [&](recipe r) {
     ++seed;
+    if (population_target() != "sm_90a") return;
     to.push_back({cat("wgmma ", seed), quota::products, [r, seed] { return wgmma(r, seed); }});
   };
   for (const kind& k : kinds()) {

@@ -109,10 +109,10 @@ template <class T, int Stages>
 void add_stage(std::vector<entry>& to) {
   const std::string what = cat(" ", tile::name(tile::element_of<T>), " ", Stages);
   const std::uint64_t seed = 400 + Stages * 10 + (std::is_same_v<T, f16> ? 5 : 0);
-  to.push_back({"ring copies to threads" + what, quota::rings, [=] { return to_threads<T, Stages, filler::copies>("sm_90a", true, seed); }});
-  to.push_back({"ring threads to threads" + what, quota::rings, [=] { return to_threads<T, Stages, filler::threads>("sm_90a", true, seed + 1); }});
-  to.push_back({"ring copies to products" + what, quota::rings, [=] { return to_products<T, Stages, filler::copies>("sm_90a", true, seed + 2); }});
-  to.push_back({"ring threads to products" + what, quota::rings, [=] { return to_products<T, Stages, filler::threads>("sm_90a", true, seed + 3); }});
+  to.push_back({"ring copies to threads" + what, quota::rings, [=] { return to_threads<T, Stages, filler::copies>(population_target(), true, seed); }});
+  to.push_back({"ring threads to threads" + what, quota::rings, [=] { return to_threads<T, Stages, filler::threads>(population_target(), true, seed + 1); }});
+  to.push_back({"ring copies to products" + what, quota::rings, [=] { return to_products<T, Stages, filler::copies>(population_target(), true, seed + 2); }});
+  to.push_back({"ring threads to products" + what, quota::rings, [=] { return to_products<T, Stages, filler::threads>(population_target(), true, seed + 3); }});
 }
 
 }  // namespace

@@ -12,6 +12,15 @@
 
 namespace tlx::compare {
 
+namespace {
+std::string& the_target() {
+  static std::string target = "sm_90a";
+  return target;
+}
+}  // namespace
+const std::string& population_target() { return the_target(); }
+void set_population_target(const std::string& target) { the_target() = target; }
+
 const char* name_of(quota q) {
   static const char* const names[quota_count] = {"layouts", "elementwise", "casts", "instructions", "masks", "tensor copies", "rings", "products", "clusters", "atomics"};
   return names[static_cast<int>(q)];

@@ -54,10 +54,14 @@ struct expectation {
   double relative = 0, absolute = 0;
 };
 
+/// What the population is made for: "sm_90a" unless set (before any sample is made). wgmma is left out elsewhere.
+const std::string& population_target();
+void set_population_target(const std::string& target);
+
 struct sample {
   std::string name;
   quota from = quota::layouts;
-  std::string ptx, entry = "k", target = "sm_90a";
+  std::string ptx, entry = "k", target = population_target();
   device::extent3 grid, block{128, 1, 1}, cluster;
   std::uint32_t dynamic_shared = 0;
   std::vector<argument> arguments;

@@ -158,6 +158,7 @@ TEST_CASE("the walk equals one element at a time") {
     std::int32_t at[5];
     const bool store = round % 4 == 0;
     for (int d = 0; d < m.rank; ++d) at[d] = pick(store ? 0 : -9, d == 0 ? 95 : 8);
+    at[0] = at[0] * size / 16 * 16 / size;  // anything but whole 16 bytes is an illegal instruction
     std::vector<box_piece> pieces;
     REQUIRE_FALSE(walk_tile(map, {at, static_cast<std::size_t>(m.rank)}, store, pieces));
     std::map<std::uint32_t, std::uint64_t> got;  // shared byte -> global byte, 0 for fill
@@ -189,6 +190,24 @@ TEST_CASE("the walk equals one element at a time") {
     CHECK(box_shared_bytes(map) == offset);
     CHECK(box_transaction_bytes(map) == offset);
   }
+}
+
+// Both seen on an H200: tests/compare/tensor_copies.cpp.
+TEST_CASE("an inner coordinate off a multiple of 16 bytes is refused, and a row of a swizzled box takes the swizzle") {
+  map_t m = plain();
+  m.box[0] = 16;
+  m.box[1] = 4;
+  m.swizzle_bytes = 128;
+  const decoded_map map = decoded(m);
+  const int size = element_bits(m.element) / 8;
+  std::vector<box_piece> pieces;
+  const std::int32_t off[2] = {1, 0}, on[2] = {16 / size, 0};
+  CHECK(walk_tile(map, off, false, pieces).kind == misuse::misaligned);
+  REQUIRE_FALSE(walk_tile(map, on, false, pieces));
+  CHECK(pieces.size() >= 4);
+  CHECK(pieces.back().shared_offset + pieces.back().bytes == static_cast<std::uint32_t>(3 * 128 + 16 * size));
+  CHECK(box_shared_bytes(map) == static_cast<std::uint32_t>(3 * 128 + 16 * size));
+  CHECK(box_transaction_bytes(map) == static_cast<std::uint32_t>(4 * 16 * size));
 }
 
 TEST_CASE("stores refuse negative starts and loads do not") {
