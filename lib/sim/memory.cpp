@@ -24,6 +24,8 @@ std::uint64_t global_memory::allocate(std::size_t bytes, const std::string& name
 
 void global_memory::release(std::uint64_t base) {
   last_ = nullptr;
+  if (const allocation* a = find(base); a && a->base == base) freed_.push_back({base, a->bytes, a->name});
+  if (freed_.size() > 256) freed_.pop_front();
   list.erase(std::remove_if(list.begin(), list.end(), [&](const auto& a) { return a->base == base; }), list.end());
 }
 
@@ -90,6 +92,7 @@ std::string global_memory::describe(std::uint64_t address) const {
   for (const auto& a : list) { if (a->base <= address) before = a.get(); else { next = a.get(); break; } }
   char hex[32];
   std::snprintf(hex, sizeof hex, "0x%llx", static_cast<unsigned long long>(address));
+  for (const freed& f : freed_) if (address - f.base < f.bytes) return cat(hex, ", byte ", address - f.base, " of \"", f.name, "\" (", f.bytes, " bytes), which was freed");
   if (before && address - before->base < before->bytes) return cat(hex, ", byte ", address - before->base, " of \"", before->name, "\" (", before->bytes, " bytes)");
   if (before && address - before->base < before->bytes + 65536) return cat(hex, ", ", address - before->base - before->bytes, " bytes past the end of \"", before->name, "\" (", before->bytes, " bytes)");
   if (next && next->base - address < 65536) return cat(hex, ", ", next->base - address, " bytes before \"", next->name, "\" (", next->bytes, " bytes)");

@@ -50,6 +50,8 @@ class global_memory {
   std::vector<std::unique_ptr<allocation>> list;  // by base
 
  private:
+  struct freed { std::uint64_t base; std::size_t bytes; std::string name; };
+  std::deque<freed> freed_;  // the latest: addresses are never given out again
   std::uint64_t next_ = 0x0000'0010'0000'0000ULL;
   allocation* last_ = nullptr;
 };

@@ -1,6 +1,7 @@
 // Every kernel of the library for every target: PTX with the instructions that it is about, accepted by ptxas without spills, stack or advice.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <map>
@@ -102,4 +103,26 @@ TEST_CASE("every entry says how many threads it has, and Hopper PTX uses wgmma o
     CHECK(count(k.code.ptx, "mma.sync") == 0);
     CHECK(count(k.code.ptx, "tcgen05") == 0);
   }
+}
+
+TEST_CASE("PTX names the rings and roles of its kernel in comments, each mbarrier that it initialises once, the same on every run") {
+  int seen = 0;
+  for (const std::string target : {"sm_90a", "sm_100a"})
+    for (const host::library_kernel& each : host::library_kernels()) {
+      if (each.name != "gemm_bf16_128x128_nt" && each.name.rfind("block_attention_bf16", 0) != 0) continue;
+      CAPTURE(each.name);
+      CAPTURE(target);
+      const std::string ptx = jit::compile(*each.trace(target), {.assemble = false, .use_cache = false}).code.ptx;
+      CHECK(jit::compile(*each.trace(target), {.assemble = false, .use_cache = false}).code.ptx == ptx);
+      CHECK(count(ptx, "// tlx.role ") == (is_gemm(each.name) ? (target == "sm_90a" ? 2 : 3) : 0));
+      int barriers = 0;
+      for (size_t from = 0, end = 0; from < ptx.size(); from = end + 1) {
+        end = std::min(ptx.find('\n', from), ptx.size());
+        const std::string line = ptx.substr(from, end - from);
+        if (line.rfind("// tlx.ring ", 0) == 0 && line.find("which=slots") == std::string::npos && line.find("which=columns") == std::string::npos) barriers += std::stoi(line.substr(line.find("stages=") + 7));
+      }
+      ++seen;
+      CHECK(barriers == count(ptx, "mbarrier.init"));
+    }
+  CHECK(seen == 6);
 }

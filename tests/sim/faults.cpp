@@ -104,3 +104,21 @@ TEST_CASE("a CTA may not end while a bulk store still reads its memory") {
   CHECK(fault(body) == "race");
   CHECK(fault(body + "@%p1 cp.async.bulk.wait_group.read 0;") == "");
 }
+
+TEST_CASE("memory that was freed is named when a kernel reaches it") {
+  auto m = tlx::sim::open("sm_90a");
+  const auto a = m->allocate(64), b = m->allocate(64);
+  m->name(a, "old");
+  m->release(a);
+  auto code = m->load({.ptx = module_text("ld.global.u32 %r1, [%rd1+8];"), .cubin = {}});
+  tlx::device::launch l;
+  l.block = {32, 1, 1};
+  l.arguments = {tlx::device::scalar<std::uint64_t>(a), tlx::device::scalar<std::uint64_t>(b)};
+  try {
+    m->run(*code, "k", l);
+    FAIL("freed memory was read");
+  } catch (const tlx::sim_error& e) {
+    CHECK(e.id() == "out-of-bounds");
+    CHECK(std::string(e.what()).find("byte 8 of \"old\" (64 bytes), which was freed") != std::string::npos);
+  }
+}
