@@ -93,6 +93,7 @@ struct binder::state {
     result.block = k.block;
     result.cluster = k.cluster;
     result.dynamic_shared_bytes = k.dynamic_shared_bytes;
+    result.dependent = k.dependent;
     lay_out_arguments();
   }
 

@@ -169,6 +169,7 @@ std::string to_manifest(const kernel& k) {
   out["dynamic_shared_bytes"] = k.dynamic_shared_bytes;
   out["blocks_per_processor"] = k.blocks_per_processor;
   out["used"] = write_resources(k.used);
+  if (k.dependent) out["dependent"] = true;
   if (k.code.watch.on()) out["watch"] = write_watch(k.code.watch);
   // Advisories come from another program: bytes that are no UTF-8 are replaced rather than refused.
   return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
@@ -203,6 +204,7 @@ kernel from_manifest(const std::string& text) {
   k.dynamic_shared_bytes = root.field("dynamic_shared_bytes").number<std::uint32_t>();
   k.blocks_per_processor = root.field("blocks_per_processor").number<int>(0);
   k.used = read_resources(root.field("used"));
+  if (document.contains("dependent")) k.dependent = document["dependent"] == true;
   if (document.contains("watch")) k.code.watch = read_watch(root.field("watch"));
   return k;
 }

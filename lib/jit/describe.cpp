@@ -59,6 +59,7 @@ device::kernel describe(const ir::kernel& lowered) {
   k.cluster = {static_cast<std::uint32_t>(lowered.cluster[0]), static_cast<std::uint32_t>(lowered.cluster[1]), static_cast<std::uint32_t>(lowered.cluster[2])};
   k.dynamic_shared_bytes = static_cast<std::uint32_t>(lowered.shared_bytes);
   k.blocks_per_processor = lowered.blocks_per_processor;
+  ir::walk(lowered.body, [&](const ir::op& o) { k.dependent = k.dependent || o.is(ir::opcode::depend_wait); });
   k.code.watch = watch_table_of(lowered);
   return k;
 }

@@ -30,6 +30,8 @@ void lower_moves(ir::kernel& k);
 void lower_mma(ir::kernel& k);
 /// Roles become branches on the warp index with register budgets.
 void split_roles(ir::kernel& k);
+/// The kernel may start while the one before it ends: it waits for that one before it touches memory, and lets its successor do the same.
+void order_launches(ir::kernel& k);
 /// Folds constants and drops what nobody uses.
 void simplify(ir::kernel& k);
 

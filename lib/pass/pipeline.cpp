@@ -21,6 +21,7 @@ const std::vector<pass>& pipeline_for(const std::string& target) {
       {"lower-moves", lower_moves, "needs the barrier a load signals"},
       {"lower-mma", lower_mma, "after moves: register operands are staged by then"},
       {"split-roles", split_roles, "last of the lowerings: it dissolves the role ops that counts are read from"},
+      {"order-launches", order_launches, "after split-roles: all threads wait where they still run together"},
       {"simplify", simplify, "cleans what the lowerings left"},
   };
   if (!tile::target_limits(target))

@@ -52,6 +52,7 @@ struct kernel {
   extent3 block, cluster;
   std::uint32_t dynamic_shared_bytes = 0;
   int blocks_per_processor = 1;
+  bool dependent = false;  // the code waits for the kernel before it (griddepcontrol.wait), so it may be started while that one ends
   resources used;
 };
 
