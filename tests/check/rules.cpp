@@ -199,12 +199,12 @@ TEST_CASE("a waiter that nobody waits for is named, with the phase that it may m
   ] [
   ]
   barrier.cta {id = 0, threads = 0}
-  if %first.4 {role = "late", first_warp = 0} [
+  if %second.5 {role = "late", first_warp = 1} [
     mbarrier.wait %bar.6, %one.2 @"k.cpp":60
   ] [
   ]
   barrier.cta {id = 0, threads = 0} @"k.cpp":61
-  if %second.5 {role = "early", first_warp = 1} [
+  if %first.4 {role = "early", first_warp = 0} [
     %21 = elect : bool
     if %21 [
       mbarrier.arrive %bar.6 {count = 1} @"k.cpp":62
@@ -217,7 +217,7 @@ TEST_CASE("a waiter that nobody waits for is named, with the phase that it may m
   const check::verdict v = check_text(with(body, "  barrier.cta {id = 0, threads = 0} @\"k.cpp\":61\n", ""));
   REQUIRE(v.findings.size() == 1);
   CHECK(v.findings[0].id == "protocol-phase");
-  CHECK(v.findings[0].what.find("role \"late\" (warp 0) at k.cpp:60: waits for phase -1") != std::string::npos);
+  CHECK(v.findings[0].what.find("role \"late\" (warp 1) at k.cpp:60: waits for phase -1") != std::string::npos);
   CHECK(v.findings[0].what.find("mbarrier.arrive at k.cpp:62: completes phase 0") != std::string::npos);
 }
 
