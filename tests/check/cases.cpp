@@ -253,3 +253,20 @@ TEST_CASE("a copy into every CTA of a cluster needs their barriers to be there, 
   CHECK(id_of(with(body, "  cluster.sync {relaxed = 1}\n", "  barrier.cta {id = 0, threads = 0}\n"), pair) == "protocol-barrier");
   CHECK(id_of(with(body, "    mbarrier.wait %bar.6, %zero.1\n    %23 = shared.load %slot.7 : u32\n", ""), pair) == "protocol-exit");
 }
+
+TEST_CASE("roles that take their bounds and conditions from two views of one size are right") {
+  auto k = trace<arguments>("two_views", "sm_90a", [](block& cta, const arguments& in) {
+    auto ring = cta.ring<3>("ab", shared<bf16, 64, 64>);
+    cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) {
+                for_each(ceil_div(in.x.extent(1), 64), [&](tlx::index i) { load(ring.fill(), in.x.at(t.row, i * 64)); });
+                when(in.x.extent(0) > 100, [&] { load(ring.fill(), in.x.at(t.row, 0)); });
+              }),
+              role("use", 4_warps, [&](const grid_box& t) {
+                for_each(ceil_div(in.y.extent(1), 64), [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(ring.drain())); });
+                when(in.y.extent(0) > 100, [&] { store(in.y.at(t.row, 0), read(ring.drain())); });
+              }));
+  });
+  test::run_passes(*k);
+  const check::verdict v = check::check_protocol(*k);
+  CHECK_MESSAGE(v.findings.empty(), check::to_string(v));
+}
