@@ -1,5 +1,7 @@
 #include "check/budgets.hpp"
 
+#include <algorithm>
+
 #include "tlx/support/text.hpp"
 #include "tlx/tile/limits.hpp"
 
@@ -14,8 +16,11 @@ std::optional<diagnostic> broken_budget(const ir::kernel& k) {
   };
   if (k.shared_bytes > l.shared_bytes_per_cta)
     return say(cat("the kernel needs ", k.shared_bytes, " bytes of shared memory, a CTA has ", l.shared_bytes_per_cta), cat(k.target, " offers 227 KB per CTA"), "use fewer stages or smaller tiles");
-  if (k.warps * 32 > l.threads_per_cta) return say(cat(k.warps * 32, " threads, a CTA has ", l.threads_per_cta), "a CTA is at most 32 warps", "use fewer warps");
-  const int threads = k.warps * 32 * k.blocks_per_processor;
+  const std::int64_t ctas = std::int64_t{k.cluster[0]} * k.cluster[1] * k.cluster[2];
+  if (ctas < 1 || ctas > l.ctas_per_cluster_opt_in || std::max({k.cluster[0], k.cluster[1], k.cluster[2]}) > l.ctas_per_cluster_opt_in)
+    return say(cat("a cluster of ", k.cluster[0], " x ", k.cluster[1], " x ", k.cluster[2], " CTAs"), cat("a cluster has 1 to ", l.ctas_per_cluster_opt_in), "use a smaller cluster");
+  if (k.warps > l.threads_per_cta / 32) return say(cat(std::int64_t{k.warps} * 32, " threads, a CTA has ", l.threads_per_cta), "a CTA is at most 32 warps", "use fewer warps");
+  const std::int64_t threads = std::int64_t{k.warps} * 32 * k.blocks_per_processor;
   if (k.blocks_per_processor > 1 && threads > l.threads_per_sm)
     return say(cat(threads, " threads on an SM, which has ", l.threads_per_sm), "CTAs that shall fit on one SM share its threads", "ask for fewer CTAs per SM");
   std::int64_t columns = 0;

@@ -77,7 +77,7 @@ class machine {
   machine(const program& p, const scenario& values) : p_(p), k_(*p.kernel), values_(values), names_(k_) {
     ctas_ = k_.cluster[0] * k_.cluster[1] * k_.cluster[2];
     limits_ = tile::target_limits(k_.target).value_or(tile::limits{});
-    entry_ = std::min(255, limits_.registers_per_sm / std::max(1, k_.warps * 32 * k_.blocks_per_processor)) / 8 * 8;
+    entry_ = std::min(255, limits_.registers_per_sm / std::clamp(k_.warps * 32 * std::clamp(k_.blocks_per_processor, 1, 32), 1, limits_.registers_per_sm)) / 8 * 8;
     shared_.resize(static_cast<size_t>(ctas_));
     tensor_.resize(static_cast<size_t>(ctas_));
     words_.resize(static_cast<size_t>(ctas_));

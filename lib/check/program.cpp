@@ -22,8 +22,8 @@ int leaf_of(program& p, leaf l) {
 namespace {
 
 bool crosses_warps(const ir::op& convert) {
-  if (!convert.has("scratch")) return false;
   const ir::type& t = convert.operands[0]->type;
+  if (!convert.has("scratch") || !t.layout || !convert.result()->type.layout) return false;
   return tile::plan(*t.layout, *convert.result()->type.layout, t.element).kind == tile::conversion_kind::shared;
 }
 
@@ -51,10 +51,22 @@ bool is_effect(const ir::op& o) {
 // Which operands of an effect are followed; coordinates and tiles are not.
 size_t followed_operands(const ir::op& o) {
   switch (o.code) {
-    case opcode::tma_load: return 2;
-    case opcode::tma_store: return 1;
-    case opcode::tcgen05_mma: return 3;
+    case opcode::tma_load: return std::min<size_t>(2, o.operands.size());
+    case opcode::tma_store: return std::min<size_t>(1, o.operands.size());
+    case opcode::tcgen05_mma: return std::min<size_t>(3, o.operands.size());
     default: return o.operands.size();
+  }
+}
+
+// Numbers and cells that running an effect needs; the verifier does not know how many there are of each kind.
+size_t needed(const ir::op& o) {
+  switch (o.code) {
+    case opcode::mbarrier_wait: case opcode::mbarrier_remote: case opcode::tma_load: case opcode::shared_zero: case opcode::shared_store: return 2;
+    case opcode::tcgen05_mma: return 3;
+    case opcode::wgmma_mma: return o.operands.size() == 4 && o.operands[1]->type.is_tile() ? 3 : 4;
+    case opcode::mbarrier_init: case opcode::mbarrier_arrive: case opcode::mbarrier_expect: case opcode::tma_store: case opcode::shared_read: case opcode::shared_write:
+    case opcode::shared_load: case opcode::tmem_alloc: case opcode::tmem_free: case opcode::tmem_load: case opcode::tmem_store: case opcode::tcgen05_commit: return 1;
+    default: return 0;
   }
 }
 
@@ -343,6 +355,9 @@ class flattener {
       if (o.operands[i]->type.is_scalar()) in.push_back(slot(o.operands[i]));
       else if (o.operands[i]->type.is(ir::type::kind::var)) in.push_back(slot(o.operands[i]));
     if (o.is(opcode::convert)) return convert(o, place);
+    const bool tiles = (!o.is(opcode::shared_write) && !o.is(opcode::tmem_store)) || o.operands[0]->type.is_tile();
+    const bool loads = (!o.is(opcode::shared_read) && !o.is(opcode::tmem_load)) || o.result()->type.is_tile();
+    if (in.size() < needed(o) || !tiles || !loads) return note(cat(ir::row(o.code).text, at(o), ", whose operands are of other kinds than it takes,"));
     int touches = -1;
     if (o.is(opcode::shared_write)) {
       const ir::type& t = o.operands[0]->type;
@@ -403,7 +418,7 @@ class flattener {
         const auto& maps = p_.kernel->maps;
         const auto i = static_cast<size_t>(o.integer("map"));
         std::int64_t bytes = 0;
-        if (i < maps.size()) {
+        if (i < maps.size() && maps[i].parameter >= 0 && static_cast<size_t>(maps[i].parameter) < p_.kernel->parameters().size()) {
           bytes = 1;
           for (std::int64_t b : maps[i].box) bytes *= b;
           bytes *= size_of(p_.kernel->parameters()[static_cast<size_t>(maps[i].parameter)]->type.element);
@@ -414,7 +429,7 @@ class flattener {
         const auto& maps = p_.kernel->maps;
         const auto i = static_cast<size_t>(o.integer("map"));
         std::int64_t bytes = 0;
-        if (i < maps.size()) {
+        if (i < maps.size() && maps[i].parameter >= 0 && static_cast<size_t>(maps[i].parameter) < p_.kernel->parameters().size()) {
           bytes = 1;
           for (std::int64_t b : maps[i].box) bytes *= b;
           bytes *= size_of(p_.kernel->parameters()[static_cast<size_t>(maps[i].parameter)]->type.element);

@@ -39,10 +39,15 @@ verdict check_protocol(const ir::kernel& lowered) {
   const auto say = [&](const std::string& what) {
     if (std::find(v.unchecked.begin(), v.unchecked.end(), what) == v.unchecked.end()) v.unchecked.push_back(what);
   };
-  for (const scenario& s : scenarios_for(p)) {
+  const auto ran = [&](const scenario& s) {
     outcome o = run(p, s);
     ++v.scenarios;
     v.steps += o.steps;
+    return o;
+  };
+  for (const planned& each : scenarios_for(p)) {
+    const scenario& s = each.values;
+    outcome o = ran(s);
     if (o.too_long) say("runs of more than two million steps are cut off");
     // One guess is free to go either way. Of several, some may only occur together.
     if (o.guessed.size() > 1)
@@ -50,6 +55,10 @@ verdict check_protocol(const ir::kernel& lowered) {
     if (!o.finding) continue;
     if (o.guessed.size() > 1 || !p.unchecked.empty()) {
       say("a finding that depends on them is left out: " + o.finding->id + ", " + o.finding->what.substr(0, o.finding->what.find('\n')));
+      continue;
+    }
+    if (each.together && !ran(*each.together).finding) {
+      say(cat("a finding that needs one size to differ from the others is left out: ", o.finding->id, ", ", o.finding->what.substr(0, o.finding->what.find('\n'))));
       continue;
     }
     o.finding->what += numbers_of(p, s);

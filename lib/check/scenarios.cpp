@@ -117,40 +117,34 @@ class chooser {
     for (const ir::place& at : p.kernel->places) stages_ = std::max<std::int64_t>(stages_, at.stages);
   }
 
-  std::vector<scenario> run() {
+  std::vector<planned> run() {
     for (const ir::op* loop : p_.loops) choose_for(*loop);
     for (const ir::op* branch : p_.branches) choose_for_branch(*branch);
-    std::vector<scenario> all;
+    std::vector<planned> all;
     size_t rounds = 1, tiles = 1;
     for (const auto& [l, c] : choices_) {
       if (c.outer.empty()) rounds = std::max(rounds, c.inner.size());
       tiles = std::max(tiles, c.outer.size());
     }
-    const size_t usual_tile = std::min<size_t>(2, tiles - 1), usual_round = std::min<size_t>(4, rounds - 1);
-    for (size_t i = 0; i < rounds; ++i) add(all, with(i, usual_tile));
+    const size_t usual_tile = std::min<size_t>(2, tiles - 1), usual_round = std::min<size_t>(4, rounds - 1), few = std::min<size_t>(1, rounds - 1);
+    for (size_t i = 0; i < rounds; ++i) add(all, {with(i, usual_tile)});
     for (size_t t = 0; t < tiles; ++t)
-      if (t != usual_tile) add(all, with(usual_round, t));
+      if (t != usual_tile) add(all, {with(usual_round, t)});
     if (tiles > 1)
-      for (size_t i = 0; i < rounds; ++i) add(all, with(i, 1));  // rings are left at every stage
-    for (const auto& [l, c] : choices_)
+      for (size_t i = 0; i < rounds; ++i) add(all, {with(i, 1)});  // rings are left at every stage
+    for (const auto& [l, c] : choices_) {
       for (std::int64_t v : c.branches)
-        for (size_t i : {usual_round, std::min<size_t>(1, rounds - 1)}) {
-          scenario s = with(i, usual_tile);
-          s[static_cast<size_t>(l)] = v;
-          add(all, s);
-        }
-    for (const auto& [l, c] : choices_)  // a list of tiles that one role walks in its outermost loop and another in its innermost
-      for (std::int64_t v : c.outer.empty() ? std::vector<std::int64_t>{} : c.inner) {
-        scenario s = with(std::min<size_t>(1, rounds - 1), usual_tile);
-        s[static_cast<size_t>(l)] = v;
-        add(all, s);
-      }
+        for (size_t i : {usual_round, few}) add(all, moved(with(i, usual_tile), l, v));
+      if (!c.outer.empty())  // a list of tiles that one role walks in its outermost loop and another in its innermost
+        for (std::int64_t v : c.inner) add(all, moved(with(few, usual_tile), l, v));
+    }
     const size_t made = all.size();
     for (size_t l = 0; l < p_.leaves.size(); ++l)
       if (p_.leaves[l].what == leaf::kind::opaque)
         for (size_t i = 0; i < made; ++i) {
-          scenario s = all[i];
-          s[l] = 1;
+          planned s = all[i];
+          s.values[l] = 1;
+          if (s.together) (*s.together)[l] = 1;
           add(all, s);
         }
     return all;
@@ -172,14 +166,36 @@ class chooser {
     return 0;
   }
 
-  static void add(std::vector<scenario>& all, scenario s) {
-    if (std::find(all.begin(), all.end(), s) == all.end()) all.push_back(std::move(s));
+  static void add(std::vector<planned>& all, planned s) {
+    const bool known = std::any_of(all.begin(), all.end(), [&](const planned& p) { return p.values == s.values; });
+    if (!known) all.push_back(std::move(s));
+  }
+  static bool is_size(const leaf& l) { return l.what == leaf::kind::extent || l.what == leaf::kind::argument; }
+  planned moved(scenario s, int l, std::int64_t v) const {
+    planned made{s};
+    made.values[static_cast<size_t>(l)] = v;
+    if (!is_size(p_.leaves[static_cast<size_t>(l)])) return made;
+    for (size_t i = 0; i < s.size(); ++i)
+      if (is_size(p_.leaves[i])) s[i] = v;
+    made.together = std::move(s);
+    return made;
   }
   scenario with(size_t round, size_t tile) const {
     scenario s = base_;
     for (const auto& [l, c] : choices_) {
       if (!c.outer.empty()) s[static_cast<size_t>(l)] = c.outer[std::min(tile, c.outer.size() - 1)];
       else if (!c.inner.empty()) s[static_cast<size_t>(l)] = c.inner[std::min(round, c.inner.size() - 1)];
+    }
+    // Sizes that no loop depends on are those of their axis elsewhere: views that are used side by side are mostly of one size.
+    for (size_t i = 0; i < s.size(); ++i) {
+      const leaf& mine = p_.leaves[i];
+      if (mine.what != leaf::kind::extent || in_loops_.count(static_cast<int>(i))) continue;
+      for (const auto& [l, c] : choices_) {
+        const leaf& other = p_.leaves[static_cast<size_t>(l)];
+        if ((c.outer.empty() && c.inner.empty()) || other.what != leaf::kind::extent || other.axis != mine.axis) continue;
+        s[i] = s[static_cast<size_t>(l)];
+        break;
+      }
     }
     return s;
   }
@@ -216,6 +232,7 @@ class chooser {
     std::set<int> leaves;
     for (value v : loop.operands) values_.leaves_of(v, leaves);
     if (leaves.empty()) return;
+    in_loops_.insert(leaves.begin(), leaves.end());
     const bool outer = holds_dynamic(loop);
     std::vector<std::int64_t> wanted{0, 1, 2, 3};
     if (!outer) {
@@ -275,10 +292,11 @@ class chooser {
   scenario base_;
   std::int64_t stages_ = 2;
   std::map<int, choice> choices_;
+  std::set<int> in_loops_;  // leaves that bounds depend on
 };
 
 }  // namespace
 
-std::vector<scenario> scenarios_for(program& p) { return chooser(p).run(); }
+std::vector<planned> scenarios_for(program& p) { return chooser(p).run(); }
 
 }  // namespace tlx::check

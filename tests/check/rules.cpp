@@ -1,7 +1,11 @@
 // Each rule of the protocol check: the smallest kernel that breaks it is refused, and its twin that keeps it is not.
 #include <doctest/doctest.h>
 
+#include <random>
+
 #include "text.hpp"
+#include "tlx/ir/verify.hpp"
+#include "tlx/support/error.hpp"
 
 using namespace tlx;
 using test::check_text;
@@ -184,6 +188,39 @@ TEST_CASE("a barrier that may get two phases past a waiter is found although thi
   CHECK_MESSAGE((id == "protocol-phase" || id == "protocol-deadlock"), id);
 }
 
+TEST_CASE("a waiter that nobody waits for is named, with the phase that it may miss") {
+  const std::string body = R"(
+  if %first.4 [
+    %20 = elect : bool
+    if %20 [
+      mbarrier.init %bar.6 {count = 1}
+    ] [
+    ]
+  ] [
+  ]
+  barrier.cta {id = 0, threads = 0}
+  if %second.5 {role = "late", first_warp = 1} [
+    mbarrier.wait %bar.6, %one.2 @"k.cpp":60
+  ] [
+  ]
+  barrier.cta {id = 0, threads = 0} @"k.cpp":61
+  if %first.4 {role = "early", first_warp = 0} [
+    %21 = elect : bool
+    if %21 [
+      mbarrier.arrive %bar.6 {count = 1} @"k.cpp":62
+    ] [
+    ]
+  ] [
+  ]
+)";
+  CHECK(id_of(body) == "");
+  const check::verdict v = check_text(with(body, "  barrier.cta {id = 0, threads = 0} @\"k.cpp\":61\n", ""));
+  REQUIRE(v.findings.size() == 1);
+  CHECK(v.findings[0].id == "protocol-phase");
+  CHECK(v.findings[0].what.find("role \"late\" (warp 1) at k.cpp:60: waits for phase -1") != std::string::npos);
+  CHECK(v.findings[0].what.find("mbarrier.arrive at k.cpp:62: completes phase 0") != std::string::npos);
+}
+
 TEST_CASE("collective instructions under a branch on lanes are refused") {
   CHECK(id_of("  %20 = elect : bool\n  if %20 [\n    barrier.cta {id = 0, threads = 0}\n  ] [\n  ]\n") == "protocol-divergent");
   CHECK(id_of("  if %first.4 [\n    barrier.warp\n  ] [\n  ]\n") == "");
@@ -215,6 +252,8 @@ TEST_CASE("budgets of the CTA and of the SM") {
   CHECK(id_of("", {.shared_bytes = 232449}) == "protocol-budget");
   CHECK(id_of("", {.shared_bytes = 232448}) == "");
   CHECK(id_of("", {.warps = 33}) == "protocol-budget");
+  CHECK(id_of("", {.cluster = 16}) == "");
+  CHECK(id_of("", {.cluster = 17}) == "protocol-budget");
   CHECK(id_of(with(with(tensor, "{columns = 64}", "{columns = 256}"), "{columns = 64}", "{columns = 256}"), {.target = "sm_100a", .blocks = 2}) == "");
   CHECK(id_of(with(with(tensor, "{columns = 64}", "{columns = 256}"), "{columns = 64}", "{columns = 256}"), {.target = "sm_100a", .blocks = 3}) == "protocol-budget");
   CHECK(id_of(tensor, {.target = "sm_90a"}) == "protocol-budget");
@@ -262,4 +301,37 @@ TEST_CASE("a branch on a value that is not followed goes both ways") {
   const std::string body = "  %20 = inline_ptx %one.2 {text = \"brev.b32 $0, $1;\", constraints = \"=r,r\"} : s32\n  %21 = cmp %20, %zero.1 {is = \"gt\"} : bool\n"
                            "  if %21 [\n    barrier.cta {id = 1, threads = 96}\n  ] [\n  ]\n";
   CHECK(id_of(body) == "protocol-arrivals");
+}
+
+TEST_CASE("changed text of a lowered kernel gives a verdict, never a crash") {
+  std::mt19937 bits(5);
+  const std::string alphabet = "%{}[]:,=0123456789exnab \n";
+  int judged = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const shape s{.target = round % 2 ? "sm_100a" : "sm_90a"};
+    std::string text = test::kernel_text(round % 3 == 0 ? load : round % 3 == 1 ? store : tensor, s);
+    for (auto changes = 1 + bits() % 3; changes > 0; --changes) {
+      const size_t at = bits() % text.size();
+      switch (bits() % 4) {
+        case 0: text[at] = alphabet[bits() % alphabet.size()]; break;
+        case 1: text.erase(at, 1 + bits() % 6); break;
+        case 2: {  // another operation of the same text
+          const size_t from = text.find("\n", bits() % text.size()), to = from == std::string::npos ? from : text.find("\n", from + 1);
+          if (to != std::string::npos) text.insert(to, text.substr(from, to - from));
+          break;
+        }
+        default: text.insert(at, text.substr(bits() % text.size(), bits() % 12)); break;
+      }
+    }
+    CAPTURE(text);
+    try {
+      const auto k = ir::parse(text);
+      if (!ir::verify(*k).empty()) continue;
+      check::check_protocol(*k);
+      ++judged;
+    } catch (const user_error& e) {
+      CHECK(e.id() == "ir-malformed");
+    }
+  }
+  CHECK(judged > 200);
 }
