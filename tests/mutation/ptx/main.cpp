@@ -1,7 +1,8 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
-//   test_mutation_ptx TARGET [--full | --every-site] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
-// At most two places for each operator and kernel, and eight schedules of the right kernels; --every-site: all places; --full: those and 256 schedules.
+//   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
+// At most two places for each operator and kernel, and eight schedules of the right kernels; --every-site: all places; --full: those and 256 schedules;
+// --right-only N: N schedules of the right kernels, no mutants.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -112,13 +113,14 @@ struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, 
 
 int main(int argc, char** argv) try {
   std::string target, only_subject, only_operator, dump;
-  int only_line = 0;
+  int only_line = 0, right_only = 0;
   bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false;
   for (int k = 1; k < argc; ++k) {
     const std::string a = argv[k];
     const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
     if (a == "--full") full = every_site = true;
     else if (a == "--every-site") every_site = true;
+    else if (a == "--right-only") right_only = std::atoi(next().c_str());
     else if (a == "--verbose") verbose = true;
     else if (a == "--subject") only_subject = next();
     else if (a == "--operator") only_operator = next();
@@ -133,7 +135,7 @@ int main(int argc, char** argv) try {
 
   std::map<std::string, row> table;
   int bad = 0, total = 0;
-  const int unmutated = full ? 256 : 8;
+  const int unmutated = right_only ? right_only : full ? 256 : 8;
   const auto start = std::chrono::steady_clock::now();
   for (const subject& s : subjects) {
     if (!only_subject.empty() && s.name != only_subject) continue;
@@ -161,7 +163,7 @@ int main(int argc, char** argv) try {
     const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / (only_operator.empty() ? unmutated : 1);
     std::map<std::string, int> places;
     int made = 0;
-    for (const mutant& m : mutants(s.launch.ptx)) {
+    for (const mutant& m : right_only ? std::vector<mutant>{} : mutants(s.launch.ptx)) {
       if (!only_operator.empty() && m.of != only_operator) continue;
       if (only_line && m.line != only_line) continue;
       row& r = table[m.of];
@@ -217,7 +219,7 @@ int main(int argc, char** argv) try {
     std::printf("%-20s %s %4d mutants, %.3f s a run, %.1f s\n", s.name.c_str(), target.c_str(), made, each, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
-  if (every_site && only_subject.empty() && only_operator.empty())
+  if (every_site && !right_only && only_subject.empty() && only_operator.empty())
     for (const equivalent& e : equivalents)
       if (!e.used && std::regex_search(e.subject, std::regex("\\.\\*$|" + target))) std::printf("note: no mutant on %s is like the one listed as equivalent: %s || %s || %s\n", target.c_str(), e.of.c_str(), e.subject.c_str(), e.site.c_str());
   std::printf("%-26s %6s %6s %10s %7s %7s %10s %8s %11s %8s\n", "operator", "made", "fault", "(strict)", "differs", "stalled", "equivalent", "survived", "wrong place", "(idle)");
