@@ -416,6 +416,38 @@ void pack_saturated(std::byte* r, const instruction& i, lanes m) {
     words(r, i.d)[l] = cut(i.b) | cut(i.a) << width | (width == 16 ? 0U : c << (2 * width));
   });
 }
+/// vadd, vsub, vavrg, vabsdiff, vmin, vmax, vset on two or four parts of a word (mode.combine). hi, wrap, relu: a, b and the result are signed. absolute: the parts
+/// are added to c instead.
+void video(std::byte* r, const instruction& i, lanes m) {
+  const int parts = i.mode.combine, width = 32 / parts;
+  const u32 keep = width == 16 ? 0xFFFFU : 0xFFU;
+  const s64 low = i.mode.relu ? -(s64{1} << (width - 1)) : 0, high = i.mode.relu ? (s64{1} << (width - 1)) - 1 : s64{keep};
+  each(m, [&](int l) {
+    u32 out = 0;
+    s64 sum = i.mode.absolute ? s64{static_cast<s32>(words(r, i.c)[l])} : 0;
+    for (int p = 0; p < parts; ++p) {
+      const u32 ra = words(r, i.a)[l] >> (width * p) & keep, rb = words(r, i.b)[l] >> (width * p) & keep;
+      const s64 a = i.mode.hi ? sign_extended(ra, width) : s64{ra}, b = i.mode.wrap ? sign_extended(rb, width) : s64{rb};
+      s64 v;
+      switch (i.mode.kind) {
+        case 0: v = a + b; break;
+        case 1: v = a - b; break;
+        case 2: v = (a + b + (a + b >= 0 ? 1 : 0)) >> 1; break;
+        case 3: v = a < b ? b - a : a - b; break;
+        case 4: v = std::min(a, b); break;
+        case 5: v = std::max(a, b); break;
+        default: {
+          const auto how = static_cast<compare>(i.imm);
+          v = how == compare::eq ? a == b : how == compare::ne ? a != b : how == compare::lt ? a < b : how == compare::le ? a <= b : how == compare::gt ? a > b : a >= b;
+        }
+      }
+      if (i.mode.sat) v = std::clamp(v, low, high);
+      sum += i.mode.relu ? sign_extended(static_cast<u64>(v), width) : static_cast<s64>(static_cast<u64>(v) & keep);
+      out |= (static_cast<u32>(v) & keep) << (width * p);
+    }
+    words(r, i.d)[l] = i.mode.absolute ? static_cast<u32>(sum) : out;
+  });
+}
 void mad_hi_sat(std::byte* r, const instruction& i, lanes m) {
   apply3<32>(r, i, m, [&](u64 a, u64 b, u64 c) {
     const s64 p = i.mode.kind == 1 ? sign_extended(a, 24) * sign_extended(b, 24) >> 16 : s64{static_cast<s32>(a)} * static_cast<s32>(b) >> 32;
@@ -550,13 +582,15 @@ void set(std::byte* r, const instruction& i, lanes m) {
   });
 }
 
-// ---- carries. e is the carry register (one bit a lane). mode.kind: 1 reads the carry, 2 writes it, 3 both.
+// ---- carries. e is the carry register (one bit a lane). mode.kind: 1 reads the carry, 2 writes it, 3 both. A subtraction adds the complement, as the hardware does: its
+// flag is set when nothing was borrowed, and nvcc's 128-bit division reads it so with addc. (Between sub.cc and subc it makes no difference.)
 template <int W, bool Subtract> void carry(std::byte* r, const instruction& i, lanes m) {
   each(m, [&](int l) {
     const u64 a = read(r, i.a, W, l), b = read(r, i.b, W, l);
-    const u64 in = i.mode.kind & 1 ? (bit_at(r, i.e, l) ? 1U : 0U) : 0U;
+    const u64 in = i.mode.kind & 1 ? (bit_at(r, i.e, l) ? 1U : 0U) : Subtract ? 1U : 0U;
     __extension__ typedef unsigned __int128 wide;
-    wide v = Subtract ? static_cast<wide>(a) - b - in : static_cast<wide>(a) + b + in;
+    const u64 keep = W == 64 ? ~u64{0} : 0xFFFFFFFFU;
+    const wide v = static_cast<wide>(a) + (Subtract ? ~b & keep : b) + in;
     write(r, i.d, W, l, static_cast<u64>(v));
     if (i.mode.kind & 2) set_bit(r, i.e, l, static_cast<u64>(v >> W) & 1U);
   });
@@ -668,6 +702,7 @@ alu_function find_rare(alu op, scalar t, const arithmetic_mode& mode) {
     case alu::prmt: return prmt;
     case alu::lop3: return mode.kind ? lop3_predicate : lop3;
     case alu::pack_saturated: return pack_saturated;
+    case alu::video: return video;
     case alu::mad_hi: return s && width == 32 && mode.sat ? mad_hi_sat : nullptr;
     case alu::shf_l: return shf<true>;
     case alu::shf_r: return shf<false>;

@@ -495,6 +495,24 @@ bool decode_arithmetic(decoder& d) {
   }
   if (n == "setp") { comparison(d, false); return true; }
   if (n == "set") { comparison(d, true); return true; }
+  if (n.size() > 4 && n[0] == 'v' && (n.back() == '2' || n.back() == '4')) {
+    static constexpr std::string_view names[] = {"vadd", "vsub", "vavrg", "vabsdiff", "vmin", "vmax", "vset"};
+    const auto found = std::find(std::begin(names), std::end(names), n.substr(0, n.size() - 1));
+    if (found == std::end(names)) return false;
+    m.kind = static_cast<std::uint8_t>(found - std::begin(names));
+    m.combine = static_cast<std::uint8_t>(n.back() - '0');
+    const bool set = m.kind == 6;
+    // vset names a and b only; its result is unsigned.
+    if (!set) m.relu = is_signed(d.need_type());
+    m.hi = is_signed(d.need_type());
+    m.wrap = is_signed(d.need_type());
+    if (set) o.imm = static_cast<std::int64_t>(take_compare(d));
+    m.sat = d.take("sat");
+    m.absolute = d.take("add");
+    three(d, scalar::b32, scalar::b32, scalar::b32);
+    choose(d, alu::video, scalar::b32);
+    return true;
+  }
   if (n == "cvt" && d.take("pack")) {
     if (!d.take("sat")) d.bad("needs .sat");
     const int to = d.take_one({"u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"});

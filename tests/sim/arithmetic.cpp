@@ -34,6 +34,11 @@ TEST_CASE("carries pass through the condition code") {
   CHECK(of("add.cc.u32 %r8, %r1, %r2; addc.u32 %r9, 0, 0;", 0xFFFFFFFF, 1) == 1);
   CHECK(of("add.cc.u32 %r8, %r1, %r2; addc.u32 %r9, 0, 0;", 0xFFFFFFFE, 1) == 0);
   CHECK(of("sub.cc.u32 %r8, %r1, %r2; subc.u32 %r9, 5, 0;", 0, 1) == 4);
+  CHECK(of("sub.cc.u32 %r8, %r1, %r2; subc.u32 %r9, 5, 0;", 1, 1) == 5);
+  CHECK(of("sub.cc.u32 %r8, %r1, %r2; subc.cc.u32 %r7, 0, 0; subc.u32 %r9, 0, 0;", 0, 1) == 0xFFFFFFFF);
+  // The flag after a subtraction says that nothing was borrowed.
+  CHECK(of("sub.cc.u32 %r8, %r1, %r2; addc.u32 %r9, 0, 0;", 0, 1) == 0);
+  CHECK(of("sub.cc.u32 %r8, %r1, %r2; addc.u32 %r9, 0, 0;", 1, 1) == 1);
   CHECK(of("mad.lo.cc.u32 %r8, %r1, %r2, %r3; madc.hi.u32 %r9, %r1, %r2, 0;", 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF) == 0xFFFFFFFF);
 }
 

@@ -102,6 +102,14 @@ TEST_CASE("lop3 with a predicate, saturating packs and products, and mixed preci
   CHECK(of("cvt.pack.sat.u16.s32 %r9, %r1, %r2;", 70000, 77) == 0xFFFF004D);
   CHECK(of("cvt.pack.sat.u4.s32.b32 %r9, %r1, %r2, %r3;", 3, 99, 0x123) == 0x1233F);
   CHECK(of("cvt.pack.sat.s2.s32.b32 %r9, %r1, %r2, %r3;", 3, static_cast<std::uint32_t>(-9), 0x5) == 0x56);
+  CHECK(of("vadd4.u32.u32.u32.sat %r9, %r1, %r2, %r3;", 0xF0010203, 0x20304050, 0) == 0xFF314253);
+  CHECK(of("vadd4.s32.s32.s32 %r9, %r1, %r2, %r3;", 0xFF7F0080, 0x02010180, 0) == 0x01800100);
+  CHECK(of("vsub2.s32.s32.s32.sat %r9, %r1, %r2, %r3;", 0x80000005, 0x00010007, 0) == 0x8000FFFE);
+  CHECK(of("vabsdiff4.u32.u32.u32 %r9, %r1, %r2, %r3;", 0x01FF8005, 0x0300FF05, 0) == 0x02FF7F00);
+  CHECK(of("vabsdiff4.u32.u32.u32.add %r9, %r1, %r2, %r3;", 0x01FF8005, 0x0300FF05, 1000) == 1000 + 2 + 255 + 127);
+  CHECK(of("vmin2.s32.s32.s32 %r9, %r1, %r2, %r3;", 0xFFFF0005, 0x00010003, 0) == 0xFFFF0003);
+  CHECK(of("vmax4.u32.u32.u32 %r9, %r1, %r2, %r3;", 0xFF000102, 0x01020300, 0) == 0xFF020302);
+  CHECK(of("vset2.s32.s32.lt %r9, %r1, %r2, %r3;", 0xFFFF0005, 0x00010003, 0) == 0x00010000);
   CHECK(of("mad.hi.sat.s32 %r9, %r1, %r2, %r3;", 0x7FFFFFFF, 0x7FFFFFFF, 0x7FFFFFFF) == 0x7FFFFFFF);
   CHECK(of("mad.hi.sat.s32 %r9, %r1, %r2, %r3;", 0x40000000, 8, 3) == 5);
   CHECK(of("mad24.hi.sat.s32 %r9, %r1, %r2, %r3;", 0x400000, 0x400000, 0x7FFFFFFF) == 0x7FFFFFFF);
