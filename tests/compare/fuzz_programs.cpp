@@ -46,12 +46,13 @@ TEST_CASE("random kernels give what their tile-level meaning says, for every tar
 }
 
 TEST_CASE("kernels of the language give the same on both chips, with and without the optional passes") {
-  int index = 0;
+  int index = 0, made = 0;
   for (const compare::entry& e : compare::population()) {
     if (e.from != compare::quota::rings || (index++ % 8 != 3 && !full())) continue;
     CAPTURE(e.name);
     const compare::sample first = e.make();
-    REQUIRE(first.again);
+    if (!first.again) continue;  // written in PTX
+    ++made;
     for (const char* target : {"sm_90a", "sm_100a"})
       for (const bool optimised : {true, false}) {
         CAPTURE(target);
@@ -61,4 +62,5 @@ TEST_CASE("kernels of the language give the same on both chips, with and without
         CHECK(compare::check(s, compare::run(*machine, s)) == "");
       }
   }
+  CHECK(made >= 4);
 }
