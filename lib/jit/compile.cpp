@@ -32,51 +32,49 @@ class stopwatch {
 
 }  // namespace
 
-device::kernel compile(const ir::kernel& traced, const compile_options& asked, const observer& by_caller) {
+device::kernel compile(const ir::kernel& traced, const compile_options& how, const observer& by_caller) {
   const observer seen = also_printing(by_caller, traced);
-  stopwatch laps(seen);
+  stopwatch watch(seen);
   const auto show = [&](const std::string& stage, const ir::kernel& k) {
     if (seen.after) seen.after(stage, k);
   };
   show("trace", traced);
-  compile_options how = asked;
-  const watch_options watch = asked.watch ? checked(*asked.watch, traced.where) : watch_from_environment();
-  how.watch = watch;
+  const watch_options watched = how.watch ? checked(*how.watch, traced.where) : watch_from_environment();
   const std::string key = how.use_cache && !seen.after && !seen.protocol && !seen.llvm && !seen.ptx && !seen.cubin ? stored_key(traced, how) : "";
-  if (auto found = find_stored(key)) return laps.lap("cache"), *found;
+  if (auto found = find_stored(key)) return watch.lap("cache"), *found;
 
   const std::unique_ptr<ir::kernel> k = ir::clone(traced);
-  if (watch.on() && watch.bounds) pass::check_bounds(*k);
-  if (!watch.on()) pass::drop_requirements(*k);
+  if (watched.on() && watched.bounds) pass::check_bounds(*k);
+  if (!watched.on()) pass::drop_requirements(*k);
   for (const pass::pass& step : pass::pipeline_for(k->target)) {
     step.run(*k);
     ir::verify_or_raise(*k, step.name);
     show(step.name, *k);
-    laps.lap(step.name);
+    watch.lap(step.name);
   }
   if (checks_protocol(how)) {
     check_protocol(*k, seen);
-    laps.lap("check-protocol");
+    watch.lap("check-protocol");
   }
-  if (watch.on()) {
-    pass::watch(*k, static_cast<std::int64_t>(watch.seconds * 1e9));
+  if (watched.on()) {
+    pass::watch(*k, static_cast<std::int64_t>(watched.seconds * 1e9));
     ir::verify_or_raise(*k, "watch");
     show("watch", *k);
-    laps.lap("watch");
+    watch.lap("watch");
   }
 
   device::kernel made = describe(*k);
   const codegen::options emit{.line_info = how.line_info};
   if (seen.llvm) seen.llvm(codegen::to_llvm(*k, emit));
   made.code.ptx = codegen::to_ptx(*k, emit);
-  laps.lap("ptx");
+  watch.lap("ptx");
   if (seen.ptx) seen.ptx(made.code.ptx);
 
   if (how.assemble) {
     assembly a = assemble(made.code.ptx, made.target);
     made.code.cubin = std::move(a.cubin);
     made.used = std::move(a.used);
-    laps.lap("assemble");
+    watch.lap("assemble");
     if (seen.cubin) seen.cubin(made.code.cubin);
   }
   store(key, made);
