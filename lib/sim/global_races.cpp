@@ -11,11 +11,6 @@ namespace tlx::sim {
 
 namespace {
 
-void join_clock(vector_clock& a, const vector_clock& b) {
-  if (a.size() < b.size()) a.resize(b.size());
-  for (std::size_t k = 0; k < b.size(); ++k) a[k] = std::max(a[k], b[k]);
-}
-
 constexpr std::size_t most_accesses = 8;  // of one cell; the oldest is forgotten, so that what every CTA reads stays small
 
 }  // namespace
@@ -162,8 +157,7 @@ void engine::async_global_write(warp& w, std::uint64_t id, std::uint64_t address
 void engine::observe_operation(warp& w, std::uint64_t id) {
   const auto found = store_stamps.find(id);
   if (found == store_stamps.end() || w.now.empty()) return;
-  if (w.now.seen.size() <= w.store_agent) w.now.seen.resize(w.store_agent + 1);
-  w.now.seen[w.store_agent] = std::max(w.now.seen[w.store_agent], found->second);
+  raise_clock(w.now.seen, w.store_agent, found->second);
   store_stamps.erase(found);
 }
 

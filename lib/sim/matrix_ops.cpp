@@ -342,11 +342,7 @@ void engine::land_wgmmas(warp& w, std::size_t groups_left) {
     const std::size_t n = w.wgmma_groups.front();
     w.wgmma_groups.pop_front();
     for (std::size_t k = 0; k < n; ++k) land(*this, w, w.wgmmas[k]);
-    if (n && !w.now.empty()) {
-      const std::uint32_t agent = 2 * w.home->home->warp_count + w.agent;
-      if (w.now.seen.size() <= agent) w.now.seen.resize(agent + 1);
-      w.now.seen[agent] = std::max(w.now.seen[agent], w.wgmmas[n - 1].clock);
-    }
+    if (n && !w.now.empty()) raise_clock(w.now.seen, 2 * w.home->home->warp_count + w.agent, w.wgmmas[n - 1].clock);
     w.wgmmas.erase(w.wgmmas.begin(), w.wgmmas.begin() + static_cast<std::ptrdiff_t>(n));
     any = any || n;
   }

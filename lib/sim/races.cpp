@@ -12,15 +12,6 @@ namespace tlx::sim {
 
 namespace {
 
-void join_clock(vector_clock& a, const vector_clock& b) {
-  if (a.size() < b.size()) a.resize(b.size());
-  for (std::size_t k = 0; k < b.size(); ++k) a[k] = std::max(a[k], b[k]);
-}
-
-void raise_clock(vector_clock& v, std::uint32_t agent, std::uint32_t clock) {
-  if (v.size() <= agent) v.resize(agent + 1);
-  v[agent] = std::max(v[agent], clock);
-}
 std::uint32_t copy_agent(const cluster& k, std::uint32_t agent) { return k.warp_count + agent; }
 std::uint32_t matrix_agent(const cluster& k, std::uint32_t agent) { return 2 * k.warp_count + agent; }
 

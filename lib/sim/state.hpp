@@ -1,5 +1,6 @@
 // What exists while a kernel runs: global memory, clusters of CTAs, warps, contexts (groups of lanes at one place), pending asynchronous work.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <bitset>
@@ -105,6 +106,14 @@ struct cluster;
 // ---- happens-before: one entry for each warp of the cluster, then one for each mbarrier that asynchronous writes complete on and for each warp's bulk stores
 using vector_clock = std::vector<std::uint32_t>;
 inline std::uint32_t seen_of(const vector_clock& v, std::uint32_t agent) { return agent < v.size() ? v[agent] : 0; }
+inline void raise_clock(vector_clock& v, std::uint32_t agent, std::uint32_t clock) {
+  if (v.size() <= agent) v.resize(agent + 1);
+  v[agent] = std::max(v[agent], clock);
+}
+inline void join_clock(vector_clock& a, const vector_clock& b) {
+  if (a.size() < b.size()) a.resize(b.size());
+  for (std::size_t k = 0; k < b.size(); ++k) a[k] = std::max(a[k], b[k]);
+}
 /// `seen` is what happened before; `proxied` the part of it that a proxy fence has made visible to the async proxy; `elsewhere` what strong accesses of
 /// global memory told about other clusters, by cluster number.
 struct clocks {

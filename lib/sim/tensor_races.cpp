@@ -8,10 +8,6 @@ namespace tlx::sim {
 
 namespace {
 
-void raise_clock(vector_clock& v, std::uint32_t agent, std::uint32_t clock) {
-  if (v.size() <= agent) v.resize(agent + 1);
-  v[agent] = std::max(v[agent], clock);
-}
 constexpr std::uint32_t not_waited = 0xFFFFFFFFU;
 std::size_t tensor_index(int group, int column) { return static_cast<std::size_t>(group * tmem_columns + column); }
 }  // namespace
