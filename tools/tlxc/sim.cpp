@@ -11,6 +11,7 @@ int run(const arguments& given) {
   tlx::sim::case_options how;
   how.seed = static_cast<std::uint64_t>(given.number("--seed", 1));
   how.schedules = static_cast<int>(given.number("--schedules", 1, 1));
+  how.threads = static_cast<int>(given.number("--threads", 1, 1));
   how.dump = given.text("--dump");
   how.strict = given.has("--strict");
   const tlx::sim::case_result r = tlx::sim::run_case(given.words()[0], how);
@@ -30,6 +31,7 @@ verb sim_verb() {
           "3 unsupported or malformed input (a wrong command line too).",
           {{"--seed", "N", "which legal order of events to take (1)"},
            {"--schedules", "N", "how many seeds to try, from that one up (1)"},
+           {"--threads", "N", "clusters that run at the same time; the results are those of one (1)"},
            {"--dump", "DIR", "write every buffer to DIR/NAME.bin"},
            {"--json", nullptr, "print one JSON object"},
            {"--strict", nullptr, "fences that the ISA asks for and known-good code leaves out are faults"}},
