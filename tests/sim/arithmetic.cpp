@@ -143,8 +143,10 @@ TEST_CASE("half precision over a million pairs equals the functions that round b
   // Every 16-bit pattern against a scrambled one, so that each kind of number meets each.
   using tlx::sim::number;
   for (const char* target : {"sm_90a"})
-    for (const auto& [name, format] : {std::pair{std::string("f16"), number::f16}, std::pair{std::string("bf16"), number::bf16}})
+    for (const auto& type : {std::pair{std::string("f16"), number::f16}, std::pair{std::string("bf16"), number::bf16}})
       for (std::uint32_t round = 0; round < 8; ++round) {
+        const std::string& name = type.first;
+        const number format = type.second;
         setup s{.target = target, .threads = 256, .grid = 256};
         const std::uint32_t n = 65536, scramble = 40503 + 2 * round * 977;
         const auto partner = [&](std::uint32_t k) { return (k * scramble + round * 12345) & 0xFFFFU; };
