@@ -82,7 +82,10 @@ void engine::launch_next_cluster() {
   const std::uint64_t n = next_cluster++;
   if (shared_next) memory.cluster = static_cast<std::uint32_t>(n + 1);
   // A cluster that runs alone has a schedule of its own, whatever ran before it and wherever.
-  if (resident.empty()) random.seed((how.seed * 0x9E3779B97F4A7C15ULL + 1) ^ (n * 0xBF58476D1CE4E5B9ULL));
+  if (resident.empty()) {
+    random.seed((how.seed * 0x9E3779B97F4A7C15ULL + 1) ^ (n * 0xBF58476D1CE4E5B9ULL));
+    instructions_at_start = warp_instructions;
+  }
   auto made = std::make_unique<cluster>();
   cluster& k = *made;
   k.id = {static_cast<std::uint32_t>(n % cluster_grid.x), static_cast<std::uint32_t>(n / cluster_grid.x % cluster_grid.y), static_cast<std::uint32_t>(n / (std::uint64_t{cluster_grid.x} * cluster_grid.y))};

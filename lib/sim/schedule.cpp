@@ -18,6 +18,9 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ x >> 29;
 }
 
+// By place in the grid: the same whichever thread runs the CTA, and whatever it ran before.
+std::uint64_t number_of(const cta& c) { return c.id.x + (std::uint64_t{c.id.y} << 24) + (std::uint64_t{c.id.z} << 40); }
+
 }  // namespace
 
 bool engine::lands_now() {
@@ -46,14 +49,14 @@ std::size_t engine::pick_warp() {
   };
   switch (order_of(how.seed)) {
     case order::starved_warp: return avoid([&](const warp& w) { return mix(how.seed) % w.home->warps.size() == w.index; });
-    case order::starved_cta: return avoid([&](const warp& w) { return mix(how.seed) % std::max<std::size_t>(2, w.home->home->ctas.size()) == (w.home->home->ctas.size() > 1 ? w.home->rank : w.home->generation % 2); });
+    case order::starved_cta: return avoid([&](const warp& w) { return mix(how.seed) % std::max<std::size_t>(2, w.home->home->ctas.size()) == (w.home->home->ctas.size() > 1 ? w.home->rank : number_of(*w.home) % 2); });
     case order::priorities: {
       // Random priorities, drawn anew every few thousand instructions.
-      const std::uint64_t epoch = how.seed + (warp_instructions >> 13 << 8);
+      const std::uint64_t epoch = how.seed + ((warp_instructions - instructions_at_start) >> 13 << 8);
       std::size_t best = 0;
       std::uint64_t most = 0;
       for (std::size_t k = 0; k < n; ++k) {
-        const std::uint64_t p = mix(epoch ^ mix(std::uint64_t{queue[k]->home->generation} << 8 | queue[k]->index));
+        const std::uint64_t p = mix(epoch ^ mix(number_of(*queue[k]->home) << 8 | queue[k]->index));
         if (k == 0 || p > most) { best = k; most = p; }
       }
       return best;

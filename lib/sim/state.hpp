@@ -441,6 +441,7 @@ class engine {
   std::deque<async_operation> in_flight;
   std::uint64_t next_operation = 1;
   std::uint64_t warp_instructions = 0, lane_instructions = 0;
+  std::uint64_t instructions_at_start = 0;  // of the clusters that are resident
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::set<std::pair<int, std::uint32_t>> barrier_lines;
