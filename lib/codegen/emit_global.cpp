@@ -103,6 +103,9 @@ void emitter::emit_global(const ir::op& o) {
   for (const auto& [key, a] : o.attributes)
     if (key == "fill") fill = &a;
 
+  // What several threads hold, one of them stores.
+  Value* const owner = store && is_tile ? owner_of(layout_of(t)) : nullptr;
+
   const auto move_all = [&](int length, bool masked) {
     // Two paths must not share values that are made inside one of them.
     known.clear();
@@ -113,6 +116,7 @@ void emitter::emit_global(const ir::op& o) {
       const std::string letter = how.word_bits == 64 ? "l" : how.word_bits == 32 ? "r" : "h";
       const std::string at = offset_text(w.offset);
       Value* mask = masked && w.mask ? w.mask : nullptr;
+      if (owner) mask = mask ? b.CreateAnd(mask, owner) : owner;
       const std::string guard = mask ? cat("@$", how.words + 1, " ") : std::string();
       std::vector<std::string> names;
       std::string constraints;

@@ -136,6 +136,8 @@ class emitter {
   int elements_per_slot(const ir::type& cell);
   void set_cell(ir::value cell, const registers& v, bool now = false);
   static int stored_bits(ir::element e) { return tile::bits(e) < 8 ? 8 : tile::bits(e); }
+  /// Whether this thread is the first of those that hold the same elements of the layout; null: nobody shares.
+  llvm::Value* owner_of(const tile::layout& l);
   /// ld or st of `count` neighbouring elements as one instruction.
   struct access {
     std::string type;  // ".v4.b32"

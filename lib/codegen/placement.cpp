@@ -1,4 +1,7 @@
 // The run-time row and column of each register of a layout, and which registers are neighbours.
+#include <algorithm>
+#include <set>
+
 #include "codegen/emitter.hpp"
 
 namespace tlx::codegen {
@@ -85,6 +88,39 @@ spot placement::at(int reg, int a) const {
   Value* v = flip == 0 ? x.bits : b.CreateXor(x.bits, e_->const32(flip));
   if (x.added) v = b.CreateAdd(v, x.added);
   return {v, add, -1};
+}
+
+Value* emitter::owner_of(const tile::layout& l) {
+  const int warps = l.warp_count(), n = l.register_count();
+  if (warps * 32 * n <= l.rows * l.cols) return nullptr;
+  // Threads that hold the same elements, in whichever registers, are known by the set of them.
+  std::set<std::vector<int>> seen;
+  std::vector<unsigned> owners(static_cast<size_t>(warps), 0);
+  unsigned some = 0, every = ~0U, warps_with_owners = 0;
+  for (int warp = 0; warp < warps; ++warp) {
+    unsigned& mine = owners[static_cast<size_t>(warp)];
+    for (int lane = 0; lane < 32; ++lane) {
+      std::vector<int> held;
+      for (int r = 0; r < n; ++r) held.push_back(l.at(r, lane, warp).row * l.cols + l.at(r, lane, warp).col);
+      std::sort(held.begin(), held.end());
+      if (seen.insert(held).second) mine |= 1U << lane;
+    }
+    some |= mine;
+    if (mine) every &= mine, warps_with_owners |= 1U << warp;
+  }
+  if (every == ~0U && warps_with_owners == (warps == 32 ? ~0U : (1U << warps) - 1)) return nullptr;
+  const auto bit = [&](Value* word, Value* index) { return b.CreateICmpNE(b.CreateAnd(b.CreateLShr(word, index), const32(1)), const32(0)); };
+  if (some == every) {
+    Value* yes = some == ~0U ? nullptr : bit(const32(static_cast<int>(some)), lane_);
+    if (warps_with_owners != (warps == 32 ? ~0U : (1U << warps) - 1)) {
+      Value* mine = bit(const32(static_cast<int>(warps_with_owners)), layout_warp());
+      yes = yes ? b.CreateAnd(yes, mine) : mine;
+    }
+    return yes;
+  }
+  Value* word = const32(static_cast<int>(owners.back()));
+  for (int warp = warps - 1; warp-- > 0;) word = b.CreateSelect(b.CreateICmpEQ(layout_warp(), const32(warp)), const32(static_cast<int>(owners[static_cast<size_t>(warp)])), word);
+  return bit(word, lane_);
 }
 
 std::vector<run> find_runs(const tile::layout& l, int length) {

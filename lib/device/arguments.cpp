@@ -186,8 +186,9 @@ void check_placement(const std::string& kernel_name, const parameter& p, const v
   if (rule.inner_multiple > 1 && v.extents[rank - 1] % rule.inner_multiple != 0) {
     raise(user_error({.id = "extent-misaligned",
                       .what = cat("tensor \"", p.name, "\" has innermost extent ", v.extents[rank - 1], ", not a multiple of ", rule.inner_multiple),
-                      .because = cat("the kernel reads it through a tensor map of packed elements, which come in groups of ", rule.inner_multiple),
-                      .fix = {"pad the innermost dimension"},
+                      .because = rule.stored ? "the kernel writes it by bulk copies (TMA), which write whole 16-byte pieces: what stands behind each row would be overwritten"
+                                             : cat("the kernel reads it through a tensor map of packed elements, which come in groups of ", rule.inner_multiple),
+                      .fix = rule.stored ? std::vector<std::string>{"pad the innermost dimension", "let the kernel move by threads: cta.move_by_threads()"} : std::vector<std::string>{"pad the innermost dimension"},
                       .context = in_kernel(kernel_name)}));
   }
 }

@@ -12,7 +12,8 @@ namespace tlx::device {
 struct view_rule {
   std::int64_t align_bytes = 1;
   bool through_map = false;          // some tensor map reads it
-  std::int64_t inner_multiple = 1;   // the packed element types want whole groups of elements in the innermost dimension
+  std::int64_t inner_multiple = 1;   // packed element types and bulk stores want whole groups of elements in the innermost dimension
+  bool stored = false;               // written by bulk copies
 };
 
 /// Number of arguments, rank of each view, size of each scalar: what the formulas rely on. [argument-count], [argument-rank], [argument-size].

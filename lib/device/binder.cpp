@@ -89,6 +89,10 @@ struct binder::state {
       rule.through_map = true;
       rule.align_bytes = std::max<std::int64_t>(rule.align_bytes, packed_16 ? 32 : 16);
       if (packed_16) rule.inner_multiple = 128;
+      if (maps[i].stored) {
+        rule.inner_multiple = std::max<std::int64_t>(rule.inner_multiple, 128 / element_bits(maps[i].element));
+        rule.stored = true;
+      }
     }
     result.block = k.block;
     result.cluster = k.cluster;

@@ -40,6 +40,13 @@ class node {
     return value_.get<std::string>();
   }
 
+  bool flag(const char* name) const {  // absent: no
+    if (!value_.is_object() || !value_.contains(name)) return false;
+    const node f = field(name);
+    if (!f.value_.is_boolean()) malformed("expected true or false at \"" + f.path() + "\"");
+    return f.value_.get<bool>();
+  }
+
   template <class T>
   T number(std::int64_t least = std::numeric_limits<T>::min(), std::int64_t most = std::numeric_limits<T>::max()) const {
     const bool fits_signed = value_.is_number_integer() && (!value_.is_number_unsigned() || value_.get<std::uint64_t>() <= INT64_MAX);
@@ -97,8 +104,10 @@ parameter read_parameter(const node& from) {
 }
 
 json write_map(const map_rule& m) {
-  return {{"parameter", m.parameter_index}, {"element", element_name(m.element)}, {"box", m.box}, {"swizzle_bytes", m.swizzle_bytes},
-          {"l2_promotion_bytes", m.l2_promotion_bytes}};
+  json out{{"parameter", m.parameter_index}, {"element", element_name(m.element)}, {"box", m.box}, {"swizzle_bytes", m.swizzle_bytes},
+           {"l2_promotion_bytes", m.l2_promotion_bytes}};
+  if (m.stored) out["stored"] = true;
+  return out;
 }
 
 map_rule read_map(const node& from, size_t parameter_count) {
@@ -111,6 +120,7 @@ map_rule read_map(const node& from, size_t parameter_count) {
   from.field("box").each([&](const node& extent) { m.box.push_back(extent.number<std::uint32_t>()); });
   m.swizzle_bytes = from.field("swizzle_bytes").number<int>();
   m.l2_promotion_bytes = from.field("l2_promotion_bytes").number<int>();
+  m.stored = from.flag("stored");
   return m;
 }
 
@@ -204,7 +214,7 @@ kernel from_manifest(const std::string& text) {
   k.dynamic_shared_bytes = root.field("dynamic_shared_bytes").number<std::uint32_t>();
   k.blocks_per_processor = root.field("blocks_per_processor").number<int>(0);
   k.used = read_resources(root.field("used"));
-  if (document.contains("dependent")) k.dependent = document["dependent"] == true;
+  k.dependent = root.flag("dependent");
   if (document.contains("watch")) k.code.watch = read_watch(root.field("watch"));
   return k;
 }

@@ -120,7 +120,8 @@ choice choose(const session& with, const matrix& a, const matrix& b, const matri
   choice made;
   made.ta = a.column_major;
   made.tb = b.column_major;
-  made.by_threads = !(bulk_copies_work(a) && bulk_copies_work(b) && bulk_copies_work(c));
+  // Bulk stores write whole 16-byte pieces, also behind the last column of a matrix that is a part of a wider one.
+  made.by_threads = !(bulk_copies_work(a) && bulk_copies_work(b) && bulk_copies_work(c) && c.cols % 8 == 0);
   const int processors = with.on().about().processor_count;
   const std::int64_t wide = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
   if (made.by_threads || c.cols <= 128 || wide < processors / 2) made.n = 128;

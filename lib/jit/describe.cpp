@@ -52,6 +52,9 @@ device::kernel describe(const ir::kernel& lowered) {
     k.maps.push_back(rule);
     k.parameters[static_cast<size_t>(m.parameter)].align_bytes = 16;
   }
+  ir::walk(lowered.body, [&](const ir::op& o) {
+    if (o.is(ir::opcode::tma_store)) k.maps[static_cast<size_t>(o.integer("map"))].stored = true;
+  });
   k.grid_x = lowered.grid[0];
   k.grid_y = lowered.grid[1];
   k.grid_z = lowered.grid[2];

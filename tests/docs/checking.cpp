@@ -19,7 +19,7 @@ struct clip_arguments {
 
 // [short_load]
 void clip_rows(block& cta, const clip_arguments& in) {
-  auto rows = cta.persistent(grid_of<64, 64>(in.y));
+  auto rows = cta.persistent(grid_of<64, 256>(in.y));
   auto ring = cta.ring<3>("x", shared<bf16, 64, 64>);
   auto rounds = [&] { return in.x.extent(1) / 64; };
   cta.roles(rows,

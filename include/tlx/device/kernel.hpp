@@ -27,6 +27,7 @@ struct map_rule {
   std::vector<std::uint32_t> box;  // innermost first, one per dimension of the view
   int swizzle_bytes = 128;
   int l2_promotion_bytes = 256;
+  bool stored = false;  // a bulk copy writes through it: whole 16-byte pieces of the innermost dimension, seen on an H200, so its extent must be made of them
 };
 
 /// An s-expression over the arguments, evaluated on the host in 64-bit integers. Atoms: integers, `processors` (SMs of the machine),
