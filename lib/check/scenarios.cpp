@@ -132,6 +132,7 @@ class chooser {
       if (t != usual_tile) add(all, {with(usual_round, t)});
     if (tiles > 1)
       for (size_t i = 0; i < rounds; ++i) add(all, {with(i, 1)});  // rings are left at every stage
+    for (size_t i = 0; i <= few; ++i) add(all, {with(i, tiles - 1)});  // what a tile leaves to the next, twice, where hardly a round runs between
     for (const auto& [l, c] : choices_) {
       for (std::int64_t v : c.branches)
         for (size_t i : {usual_round, few}) add(all, moved(with(i, usual_tile), l, v));

@@ -30,7 +30,7 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
   for (std::uint64_t at = address & ~std::uint64_t{15}; at < address + bytes; at += 16) {
     const std::uint64_t from = std::max(at, address) - at, to = std::min(at + 16, address + bytes) - at;
     global_access mine{.cta = w.home->generation, .clock = w.now.seen[w.agent], .round = w.round, .at = index_of(i), .agent = static_cast<std::uint16_t>(w.agent),
-                       .mask = static_cast<std::uint16_t>(((1U << (to - from)) - 1) << from), .lane = static_cast<std::uint8_t>(lane < 0 ? lane_unknown : lane), .write = write, .strong = strong, .narrow = narrow};
+                       .mask = static_cast<std::uint16_t>(((1U << (to - from)) - 1) << from), .lane = static_cast<std::uint8_t>(lane < 0 ? lane_unknown : lane), .write = write, .strong = strong, .narrow = narrow, .swaps = i && i->run == op_atomic && i->sub == 9};
     if (at >> 12 != last_page_number) {
       std::unique_ptr<global_page>& page = global_pages[at >> 12];
       if (!page) page = std::make_unique<global_page>();
@@ -44,6 +44,8 @@ void engine::race_global(warp& w, std::uint64_t address, std::size_t bytes, bool
       if (both_strong) return;
       const bool own = a.cta == mine.cta && a.agent == mine.agent;
       if (own ? a.async || a.round != mine.round || a.at == mine.at || a.lane >= 32 || mine.lane >= 32 || a.lane == mine.lane : before(w, a)) return;
+      // A compare-and-swap looks again at what a plain read told its thread, so loops of the two are right whatever that read saw.
+      if (!how.strict && ((a.swaps && !write && !strong) || (mine.swaps && !a.write && !a.strong))) return lint("a plain read of a word that others compare and swap is not ordered", i);
       std::string other;
       if (own) other = cat("lane ", static_cast<int>(a.lane), " of the same warp");
       else {

@@ -126,7 +126,8 @@ class simulated_machine final : public machine {
     last_.lines_run = std::move(r.lines_run);
     last_.lines_guarded = std::move(r.lines_guarded);
     fault_ = std::move(r.fault);
-    if (!fault_) return look_at_records(*m, entry);
+    look_at_records(*m, entry);  // first: what goes wrong after somebody gave up is the end of a kernel that is known to hang
+    if (!fault_) return;
     const fault_report& f = *fault_;
     std::string id = f.kind, context = cat("kernel \"", entry, "\"");
     for (char& c : id) if (c == '_') c = '-';

@@ -129,7 +129,7 @@ struct last_read { std::uint32_t round = 0; int at = 0; std::uint16_t agent = 0;
 struct barrier_clocks { clocks arriving, done; std::uint32_t init_agent = 0, init_clock = 0, async_agent = 0, async_clock = 0; };
 
 // ---- happens-before in global memory (global_races.cpp): what touched 16 bytes last
-struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int at = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false; };
+struct global_access { std::uint32_t cta = 0, clock = 0, round = 0; int at = 0; std::uint16_t agent = 0, mask = 0; std::uint8_t lane = lane_unknown; bool write : 1 = false, strong : 1 = false, narrow : 1 = false, async : 1 = false, swaps : 1 = false; };
 struct global_cell { global_access first; std::unique_ptr<std::vector<global_access>> more; };
 struct global_page { std::array<global_cell, 256> cells; };
 /// What strong accesses of one word of global memory have published: to everybody, and to single CTAs (by generation).

@@ -12,6 +12,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster(const int* x, int* 
   c.sync();
   int* peer = c.map_shared_rank(mine, c.block_rank() ^ 1);
   int v = peer[127 - t] * 2 + (int)c.block_rank();
+  c.sync();
   auto tile = cg::tiled_partition<8>(block);
   int s = cg::reduce(tile, v, cg::plus<int>());
   if (tile.thread_rank() == 0) tile_sum[i / 8] = s;

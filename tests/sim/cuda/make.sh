@@ -1,9 +1,9 @@
 #!/bin/sh
 # Compiles each program here with nvcc, runs its host half (which computes what the kernel must give) and writes the case folder ../cases/cuda_NAME.
-# Needs nvcc 13 and its host compiler, no GPU. The folders are kept in the repository: this is for who changes a program.
+# Usage: make.sh [NAME.cu]. Needs nvcc 13 and its host compiler, no GPU. The folders are kept in the repository: this is for who changes a program.
 set -e
 cd "$(dirname "$0")"
-for source in *.cu; do
+for source in ${1:-*.cu}; do
   name=${source%.cu}
   folder=../cases/cuda_$name
   arch=sm_90a
