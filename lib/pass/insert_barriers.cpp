@@ -274,12 +274,20 @@ class inserter {
     if (ring_->has("tensor_column")) k_.places.push_back({name, "columns", ring_->integer("tensor_column"), acc_columns(ring), ring.stages, ring_->where});
   }
 
+  // Whether `who` drains this ring itself, each of its warps arriving: then no phase ends without them, and they may wait together. A warp that waited
+  // alone could give up (pass::watch) while the others of its warpgroup are in a wgmma.
+  bool each_warp_lets_go(const agent& who) {
+    for (ir::op* o : users(k_, ring_->result()))
+      if (o->is(opcode::ring_drain) && &agent_of(all_, *o) == &who && (!has_tensor_memory(k_) || readers(*o, opcode::mma).empty() || read_by_threads(*o))) return true;
+    return false;
+  }
+
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
     ir::builder b = ir::builder::before(k_, fill);
     value stage = stage_of(b, s);
     if (!single_) {
       value address = barrier(b, "empty", stage), parity = b.get(s.parity);
-      wait(b, who, how != filler::threads, address, parity);
+      wait(b, who, how != filler::threads && !each_warp_lets_go(who), address, parity);
     }
     if (how == filler::mma) b.make(opcode::tmem_fence);
     value full = barrier(b, "full", stage);
