@@ -157,9 +157,8 @@ sample load(std::uint64_t seed, bool off = false) {
   return load_box(g, r, nan, nan ? draw::moderate : draw::bits, off, seed);
 }
 
-/// Special values of one float type inside of the tensor, beside what fills a box outside.
-sample load_specials(std::uint64_t seed, const map_type& t, bool nan) {
-  generator g(seed + 8000);
+/// A box whose rows of 256 bytes reach 64 bytes, and whose last row lies, outside of the tensor.
+recipe specials_map(const map_type& t) {
   recipe r;
   r.e = t.e == element::u32 ? element::f32 : t.e;
   const int size = width(r.e);
@@ -168,29 +167,25 @@ sample load_specials(std::uint64_t seed, const map_type& t, bool nan) {
   r.map.box[0] = static_cast<std::uint32_t>(256 / size), r.map.box[1] = 16;
   r.map.extents[0] = static_cast<std::uint64_t>(192 / size), r.map.extents[1] = 15;
   r.map.strides_bytes[0] = 192;
-  r.map.oob_nan = nan;
   r.pitch = 256;
   r.box_bytes = 256 * 16;
   r.at = {0, 0};
   r.tensor_bytes = 192 * 15;
   r.what = cat(t.name, " specials");
+  return r;
+}
+
+/// Special values of one float type inside of the tensor, beside what fills a box outside.
+sample load_specials(std::uint64_t seed, const map_type& t, bool nan) {
+  generator g(seed + 8000);
+  recipe r = specials_map(t);
+  r.map.oob_nan = nan;
   return load_box(g, r, nan, draw::mixed, false, seed);
 }
 
 /// The tensor after one store (or reduction) of a pattern in shared memory.
-sample store(std::uint64_t seed, const char* reduce) {
-  generator g(seed + 9000);
-  static const int swizzles[] = {0, 32, 64, 128};
-  std::vector<map_type> fit;
+sample store_box(generator& g, const recipe& r, const char* reduce, std::uint64_t seed) {
   const std::string op = reduce ? reduce : "";
-  for (const map_type& t : map_types()) {
-    const std::string n = t.name;
-    if (n.find("tf32") != std::string::npos || n == "f32_ftz" || n == "f64") continue;
-    const bool f = n[0] == 'f' || n == "bf16";
-    const bool good = op.empty() || (op == "add" ? n == "u32" || n == "s32" || n == "u64" || f : op == "min" || op == "max" ? (n != "u8" && n != "u16" && n != "f32") : op == "inc" || op == "dec" ? n == "u32" : n == "u32" || n == "s32" || n == "u64" || n == "s64");
-    if (good) fit.push_back(t);
-  }
-  recipe r = random_map(g, true, fit[static_cast<std::size_t>(seed) % fit.size()], 1 + static_cast<int>(seed % 5), swizzles[(seed / 2) % 4]);
   sample s;
   s.name = cat("tensor ", reduce ? cat("reduce ", op, " ") : "store ", r.what, " at ", coordinates(r), " #", seed);
   s.from = quota::tensor_copies;
@@ -214,6 +209,30 @@ sample store(std::uint64_t seed, const char* reduce) {
     s.expected = {{.memory = 0, .exact = tensor}};
   }
   return s;
+}
+
+sample store(std::uint64_t seed, const char* reduce) {
+  generator g(seed + 9000);
+  static const int swizzles[] = {0, 32, 64, 128};
+  std::vector<map_type> fit;
+  const std::string op = reduce ? reduce : "";
+  for (const map_type& t : map_types()) {
+    const std::string n = t.name;
+    if (n.find("tf32") != std::string::npos || n == "f32_ftz" || n == "f64") continue;
+    const bool f = n[0] == 'f' || n == "bf16";
+    const bool good = op.empty() || (op == "add" ? n == "u32" || n == "s32" || n == "u64" || f : op == "min" || op == "max" ? (n != "u8" && n != "u16" && n != "f32") : op == "inc" || op == "dec" ? n == "u32" : n == "u32" || n == "s32" || n == "u64" || n == "s64");
+    if (good) fit.push_back(t);
+  }
+  recipe r = random_map(g, true, fit[static_cast<std::size_t>(seed) % fit.size()], 1 + static_cast<int>(seed % 5), swizzles[(seed / 2) % 4]);
+  return store_box(g, r, reduce, seed);
+}
+
+/// Sums of special values in a tensor whose rows end within 16 bytes.
+sample add_specials(std::uint64_t seed, const map_type& t) {
+  generator g(seed + 10000);
+  recipe r = specials_map(t);
+  r.map.extents[0] -= 1;
+  return store_box(g, r, "add", seed);
 }
 
 /// Every n-th element of a dimension (element strides), and interleaved layouts of 16 and 32 bytes.
@@ -279,6 +298,8 @@ void add_tensor_copies(std::vector<entry>& to) {
     if (tile::is_float(t.e) || t.e == element::u32)
       for (const bool nan : {false, true})
         if (t.as != map_element::u32) to.push_back({cat("tensor load of specials, ", t.name, nan ? ", nan fill" : ""), quota::tensor_copies, [t, nan] { return load_specials(static_cast<std::uint64_t>(t.as), t, nan); }});
+  for (const map_type& t : map_types())
+    if (t.e == element::f16 || t.e == element::bf16 || t.as == map_element::f32) to.push_back({cat("tensor reduce add of specials, ", t.name), quota::tensor_copies, [t] { return add_specials(static_cast<std::uint64_t>(t.as), t); }});
   for (std::uint64_t i = 0; i < 24; ++i) to.push_back({cat("bulk copy ", i), quota::tensor_copies, [i] { return bulk(i); }});
 }
 

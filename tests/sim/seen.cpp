@@ -76,7 +76,7 @@ TEST_CASE("f32 atomics flush subnormals in global memory and keep them in shared
 }
 
 TEST_CASE("a launch with clusters is an explicit cluster") {
-  const std::string body = "mov.pred %p1, %is_explicit_cluster; selp.u32 %r9, 1, 0, %p1;";
-  CHECK(of(body, 0, 0, 0, {.grid = 2, .cluster = 2}) == 1);
-  CHECK(of(body, 0, 0, 0, {.grid = 2}) == 0);
+  const std::string body = "mov.pred %p1, %is_explicit_cluster; selp.u32 %r9, 1, 0, %p1; mov.u32 %r5, %ctaid.x; mul.wide.u32 %rd3, %r5, 4; add.s64 %rd5, %rd2, %rd3; st.global.u32 [%rd5], %r9;";
+  CHECK(run(body, {0}, {.threads = 1, .grid = 2, .cluster = 2, .out_words = 2}) == std::vector<std::uint32_t>{1, 1});
+  CHECK(run(body, {0}, {.threads = 1, .grid = 2, .out_words = 2}) == std::vector<std::uint32_t>{0, 0});
 }
