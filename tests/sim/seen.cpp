@@ -5,7 +5,7 @@
 
 using namespace sim_test;
 
-TEST_CASE("tiny products are flushed before they are rounded") {
+TEST_CASE("products are flushed when they are tiny in 24 bits") {
   CHECK(of("mul.rn.ftz.f32 %f9, %f1, %f2; mov.b32 %r9, %f9;", 0x3F7FFFFF, 0x00800000) == 0);
   CHECK(of("mul.rn.f32 %f9, %f1, %f2; mov.b32 %r9, %f9;", 0x3F7FFFFF, 0x00800000) == 0x00800000);
   CHECK(of("mul.rn.ftz.sat.f32 %f9, %f1, %f2; mov.b32 %r9, %f9;", 0x3F7FFFFF, 0x00800000) == 0);
@@ -52,7 +52,7 @@ TEST_CASE("approximate f64 functions look at upper words only") {
   CHECK(upper("rsqrt.approx.ftz.f64", 0x40592000, 0) == 0x3FB98947);
 }
 
-TEST_CASE("fused products and quotients that are tiny are flushed before they are rounded") {
+TEST_CASE("fused products and quotients are flushed when they are tiny in 24 bits") {
   const auto fused = [](const char* how, std::uint32_t a, std::uint32_t b, std::uint32_t c) { return of(std::string("fma") + how + ".f32 %f9, %f1, %f2, %f3; mov.b32 %r9, %f9;", a, b, c); };
   CHECK(fused(".rn.ftz", 0x3F7FFFFF, 0x00800000, 0x80000000) == 0);
   CHECK(fused(".rn.ftz", 0xBF7FFFFF, 0x00800000, 0x80000000) == 0x80000000);
@@ -61,6 +61,9 @@ TEST_CASE("fused products and quotients that are tiny are flushed before they ar
   CHECK(fused(".rn", 0x3F7FFFFF, 0x00800000, 0x80000000) == 0x00800000);
   CHECK(fused(".rn.ftz", 0x3F800000, 0x00800000, 0x80000000) == 0x00800000);
   CHECK(fused(".rn.ftz", 0x3F7FFFFF, 0x00800000, 0x00800000) == 0x01000000);
+  CHECK(fused(".rn.ftz", 22432948, 2308328210, 0x00800000) == 0x00800000);  // less than 2^-126 by much less than half of its last bit
+  CHECK(of("div.full.ftz.f32 %f9, %f1, %f2; mov.b32 %r9, %f9;", 0xBFFFFFFF, 0xFF000000) == 0);
+  CHECK(of("div.full.f32 %f9, %f1, %f2; mov.b32 %r9, %f9;", 0xBFFFFFFF, 0xFF000000) == 0x00800000);
 }
 
 TEST_CASE("f32 atomics flush subnormals in global memory and keep them in shared memory, bulk reductions keep them") {
