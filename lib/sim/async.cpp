@@ -231,6 +231,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
     if (to.offset % 128) { aligned_to(e, w, i, l, to.offset, 16, "shared address"); e.lint("the shared address of a tensor copy is not aligned to 128 bytes", &i); }
     const std::uint32_t transaction = box_transaction_bytes(map, x.rows4);
     const auto pattern = fill_pattern(map);
+    const device::map_element element = map.map.element;
     for (const target& t : targets(e, w, i, l, x, to, bar)) {
       e.barrier_at(*t.barrier_home, bar.offset, &w, &i, l);
       for (const box_piece& p : *pieces)
@@ -253,7 +254,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
           const std::byte* s = p.kind == box_piece::what::copy ? en.memory.at(p.global, p.bytes) : nullptr;
           for_swizzled_parts(swizzle, to.offset, p, [&](std::uint32_t at, std::uint32_t done, std::uint32_t bytes) {
             std::byte* d = t.home->shared.data() + at;
-            if (s) std::memcpy(d, s + done, bytes);
+            if (s) std::memcpy(d, s + done, bytes), convert_loaded(element, d, bytes);
             else if (p.kind == box_piece::what::fill) for (std::uint32_t k = 0; k < bytes; ++k) d[k] = pattern[(p.shared_offset + done + k) & 15U];
             en.set_shadow(*t.home, at, bytes, p.kind == box_piece::what::pad ? shadow_unwritten : shadow_written);
             en.async_landed(*t.home, at, bytes, *t.barrier_home, bar.offset, what);

@@ -64,7 +64,7 @@ std::uint64_t special_value(const engine& e, const warp& w, special s, std::uint
     case special::smid: return c.generation % 132;
     case special::nsmid: return 132;
     case special::gridid: return 1;
-    case special::is_explicit_cluster: return e.code.required_cluster[0] != 0 ? all_lanes : 0U;  // a predicate: one bit a lane
+    case special::is_explicit_cluster: return e.code.required_cluster[0] != 0 || e.shape.cluster.x * e.shape.cluster.y * e.shape.cluster.z > 1 ? all_lanes : 0U;  // a predicate: one bit a lane
     case special::dynamic_smem_size: return e.shape.dynamic_shared;
     case special::total_smem_size: case special::aggr_smem_size: return e.shared_bytes - shared_start;
     case special::shared_address: return (std::uint64_t{c.rank} << 24) + offset;

@@ -402,7 +402,8 @@ step op_atomic(engine& e, warp& w, context&, const instruction& i, lanes active)
           break;
         default: {
           constexpr reduce_op ops[] = {reduce_op::add, reduce_op::min, reduce_op::max, reduce_op::inc, reduce_op::dec};
-          reduce_elements(ops[i.sub], reduction_of(i.mode.from), p, operand, i.bytes);
+          const bool in_global = i.where == space::global || (i.where == space::generic && w.slot<std::uint64_t>(i.a)[l] + static_cast<std::uint64_t>(i.imm) - shared_window >= window_bytes);
+          reduce_elements(ops[i.sub], reduction_of(i.mode.from), p, operand, i.bytes, in_global);
         }
       }
       if (i.list_count && out[n] != no_slot) {

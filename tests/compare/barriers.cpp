@@ -33,7 +33,7 @@ void add_barriers(std::vector<entry>& to) {
   put("arrive with a count", init(5) + "mbarrier.arrive.shared::cta.b64 %l2, [bar], 4;\n" + test(0, 0) + arrive + test(1, 0), {0, 1});
   put("bytes hold the phase", init(1) + "mbarrier.arrive.expect_tx.shared::cta.b64 %l2, [bar], 32;\n" + test(0, 0) + "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], 32;\n" + test(1, 0), {0, 1});
   put("bytes before their announcement", init(1) + "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], 16;\n" + test(0, 0) + "mbarrier.arrive.expect_tx.shared::cta.b64 %l2, [bar], 16;\n" + test(1, 0), {0, 1});
-  put("a bare expect_tx back to zero", init(1) + "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], 16;\n" + arrive + test(0, 0) + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 16;\n" + test(1, 0), {0, 0});
+  put("a bare expect_tx back to zero", init(1) + "mbarrier.complete_tx.relaxed.cluster.shared::cluster.b64 [bar], 16;\n" + arrive + test(0, 0) + "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], 16;\n" + test(1, 0), {0, 1});
   put("arrive_drop lowers later phases", init(2) + "mbarrier.arrive_drop.shared::cta.b64 %l2, [bar];\n" + arrive + test(0, 0) + arrive + test(1, 1), {1, 1});
   put("pending count of a token", init(7) + "mbarrier.arrive.shared::cta.b64 %l2, [bar], 2; mbarrier.pending_count.b64 %r3, %l2; st.global.u32 [%l1], %r3; mbarrier.arrive.shared::cta.b64 %l2, [bar]; mbarrier.pending_count.b64 %r3, %l2; st.global.u32 [%l1+4], %r3;\n", {7, 5});
   put("invalidated and made again", init(1) + arrive + "mbarrier.inval.shared::cta.b64 [bar];\n" + init(3) + test(0, 0) + arrive + test(1, 0), {0, 0});

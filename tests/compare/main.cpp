@@ -145,7 +145,7 @@ std::string details(const work& w, const difference& d) {
 }
 
 int report(std::vector<work>& all, const options& o) {
-  struct line { int kernels = 0, equal = 0, within = 0, differing = 0, unsupported = 0, unmade = 0, absent = 0; double ulps = 0; };
+  struct line { int kernels = 0, equal = 0, within = 0, differing = 0, unsupported = 0, unmade = 0, absent = 0; double ulps = 0; std::string furthest; };
   std::vector<line> table(quota_count);
   std::vector<std::string> json, differing;
   std::string golden_text = "# What an NVIDIA H200 gave: name, digest of launch and inputs, digest of outputs. Written by compare_population --golden.\n";
@@ -164,7 +164,7 @@ int report(std::vector<work>& all, const options& o) {
     complete(w);
     if (w.there.error.empty()) golden_text += golden_line(w.what.name, w.made, w.there);
     const difference d = differences(w.made, w.simulated, w.there);
-    l.ulps = std::max(l.ulps, d.largest_ulps);
+    if (d.largest_ulps > l.ulps) l.ulps = d.largest_ulps, l.furthest = w.what.name;
     const std::string against_plain = w.there.error.empty() ? check(w.made, w.there) : std::string();
     if (w.simulated.error.find("[ptx-unsupported]") == 0) ++l.unsupported;
     else if (d.beyond) ++l.differing;
@@ -177,9 +177,10 @@ int report(std::vector<work>& all, const options& o) {
   std::printf("%-14s %8s %9s %8s %9s %11s %9s %8s %14s\n", "quota", "kernels", "bit-equal", "bounded", "differing", "unsupported", "not made", "not run", "largest ulps");
   line sum;
   for (int q = 0; q <= quota_count; ++q) {
-    const line l = q == quota_count ? sum : table[static_cast<std::size_t>(q)];
-    std::printf("%-14s %8d %9d %8d %9d %11d %9d %8d %14.1f\n", q == quota_count ? "all" : name_of(static_cast<quota>(q)), l.kernels, l.equal, l.within, l.differing, l.unsupported, l.unmade, l.absent, l.ulps);
-    sum.kernels += l.kernels, sum.equal += l.equal, sum.within += l.within, sum.differing += l.differing, sum.unsupported += l.unsupported, sum.unmade += l.unmade, sum.absent += l.absent, sum.ulps = std::max(sum.ulps, l.ulps);
+    const line& l = q == quota_count ? sum : table[static_cast<std::size_t>(q)];
+    std::printf("%-14s %8d %9d %8d %9d %11d %9d %8d %14.1f  %s\n", q == quota_count ? "all" : name_of(static_cast<quota>(q)), l.kernels, l.equal, l.within, l.differing, l.unsupported, l.unmade, l.absent, l.ulps, l.furthest.c_str());
+    sum.kernels += l.kernels, sum.equal += l.equal, sum.within += l.within, sum.differing += l.differing, sum.unsupported += l.unsupported, sum.unmade += l.unmade, sum.absent += l.absent;
+    if (l.ulps > sum.ulps) sum.ulps = l.ulps, sum.furthest = l.furthest;
   }
   for (const std::string& d : differing) std::printf("%s\n", d.c_str());
   if (!o.json.empty()) {

@@ -239,6 +239,9 @@ void add_products(std::vector<entry>& to) {
     for (const draw fill : {draw::moderate, draw::mixed, draw::spread}) ++seed, to.push_back({cat("mma.sync ", seed), quota::products, [k, fill, seed] { return mma(k, fill, seed); }});
   for (const mma_kind& k : {mma_kind{"m16n8k32.row.col.s32.s8.s8.s32", 4, 2, 4, s8, s8, s32}, {"m16n8k32.row.col.satfinite.s32.u8.s8.s32", 4, 2, 4, u8, s8, s32}, {"m16n8k16.row.col.s32.u8.u8.s32", 2, 1, 4, u8, u8, s32}, {"m8n8k16.row.col.s32.s8.s8.s32", 1, 1, 2, s8, s8, s32}})
     ++seed, to.push_back({cat("mma.sync ", seed), quota::products, [k, seed] { return mma(k, draw::bits, seed); }});
+  for (const mma_kind& k : {mma_kind{"m16n8k32.row.col.f32.e4m3.e4m3.f32", 4, 2, 4, e4m3, e4m3, f32}, {"m16n8k32.row.col.f32.e5m2.e5m2.f32", 4, 2, 4, e5m2, e5m2, f32}, {"m16n8k16.row.col.f32.e4m3.e5m2.f32", 2, 1, 4, e4m3, e5m2, f32},
+                            {"m16n8k32.row.col.f16.e4m3.e5m2.f16", 4, 2, 2, e4m3, e5m2, f16}, {"m16n8k16.row.col.f16.e4m3.e4m3.f16", 2, 1, 2, e4m3, e4m3, f16}})
+    for (const draw fill : {draw::moderate, draw::mixed, draw::spread}) ++seed, to.push_back({cat("mma.sync ", seed), quota::products, [k, fill, seed] { return mma(k, fill, seed); }});
 }
 
 }  // namespace tlx::compare

@@ -20,7 +20,7 @@ struct difference {
   std::size_t elements = 0;     // compared
   std::size_t differing = 0;    // other bits
   std::size_t beyond = 0;       // outside of the bound
-  double largest_ulps = 0;      // of bounded outputs
+  double largest_ulps = 0;      // of bounded outputs; of f64 in units of the last place of the upper word, which is all that its bounded functions give
   std::string first;            // memory, index and both values of the first element beyond its bound
 };
 

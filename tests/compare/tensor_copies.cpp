@@ -74,16 +74,18 @@ std::string coordinates(const recipe& r) {
   return text + "}";
 }
 
-/// The box by definition, without swizzle, rows dense: index over the box innermost first.
+/// The box by definition, without swizzle, rows dense: index over the box innermost first. `whole_pieces`: a row ends with the last 16-byte piece that the
+/// tensor begins, as stores and reductions have it (seen on an H200), and not with the tensor.
 template <class Visit>
-void each_element(const recipe& r, Visit&& visit) {
+void each_element(const recipe& r, bool whole_pieces, Visit&& visit) {
+  const std::int64_t piece = whole_pieces ? 16 / width(r.e) : 1, row_end = (static_cast<std::int64_t>(r.map.extents[0]) + piece - 1) / piece * piece;
   std::vector<int> i(r.at.size(), 0);
   for (std::size_t n = 0;; ++n) {
     bool inside = true;
     std::uint64_t offset = 0;
     for (std::size_t d = 0; d < i.size(); ++d) {
       const std::int64_t c = r.at[d] + i[d];
-      inside = inside && c >= 0 && c < static_cast<std::int64_t>(r.map.extents[d]);
+      inside = inside && c >= 0 && c < (d == 0 ? row_end : static_cast<std::int64_t>(r.map.extents[d]));
       offset += static_cast<std::uint64_t>(c) * (d == 0 ? static_cast<std::uint64_t>(width(r.e)) : r.map.strides_bytes[d - 1]);
     }
     visit(n, inside, offset);
@@ -119,13 +121,7 @@ std::string with_size(std::string text, std::size_t size) {
 }
 
 /// Shared memory after one load, over a pattern that says what was not written.
-sample load(std::uint64_t seed, bool off = false) {
-  generator g(seed + 7000);
-  static const int swizzles[] = {0, 32, 64, 128};
-  recipe r = random_map(g, false, map_types()[seed % map_types().size()], 1 + static_cast<int>((seed / 4) % 5), swizzles[seed % 4]);
-  if (off) r.at[0] += 1;
-  const bool nan = tile::is_float(r.e) && g.between(0, 2) == 0;
-  r.map.oob_nan = nan;
+sample load_box(generator& g, const recipe& r, bool nan, draw how, bool off, std::uint64_t seed) {
   sample s;
   s.name = cat("tensor load ", r.what, nan ? " nan fill" : "", " at ", coordinates(r), " #", seed);
   s.from = quota::tensor_copies;
@@ -136,14 +132,14 @@ sample load(std::uint64_t seed, bool off = false) {
                          "fence.proxy.async.shared::cta; setp.eq.u32 %p0, %r0, 0; mov.u64 %l1, map; cvta.param.u64 %l1, %l1; @%p0 mbarrier.init.shared::cta.b64 [bar], 1; @%p0 fence.mbarrier_init.release.cluster; bar.sync 0;\n",
                          "@!%p0 bra WAITS; mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], ", r.box_bytes, "; cp.async.bulk.tensor.", r.map.rank, "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [data], [%l1, ", coordinates(r), "], [bar];\n",
                          wait_for("bar", "0", "WAITS"), with_size(copy_out, 32768)));
-  const bytes tensor = draw_many(g, r.e, r.tensor_bytes / static_cast<std::size_t>(width(r.e)), nan ? draw::moderate : draw::bits);
+  const bytes tensor = draw_many(g, r.e, r.tensor_bytes / static_cast<std::size_t>(width(r.e)), how);
   s.memories = {{"tensor", tensor, false, r.e}, {"shared", unwritten(32768), true, element::u8}};
   s.arguments = {mapped{{0, 0}, r.map}, place{1, 0}};
   const std::string kind = r.what.substr(0, r.what.find(' '));
   if (!nan && kind.find("tf32") == std::string::npos && kind != "f32_ftz" && !off) {
     bytes image(32768, std::byte{0xC3});
     const auto size = static_cast<std::size_t>(width(r.e));
-    each_element(r, [&](std::size_t n, bool inside, std::uint64_t offset) {
+    each_element(r, false, [&](std::size_t n, bool inside, std::uint64_t offset) {
       for (std::size_t byte = 0; byte < size; ++byte) image[place_of(r, n, byte)] = inside ? tensor[offset + byte] : std::byte{0};
     });
     s.expected = {{.memory = 1, .exact = image}};
@@ -151,20 +147,45 @@ sample load(std::uint64_t seed, bool off = false) {
   return s;
 }
 
-/// The tensor after one store (or reduction) of a pattern in shared memory.
-sample store(std::uint64_t seed, const char* reduce) {
-  generator g(seed + 9000);
+sample load(std::uint64_t seed, bool off = false) {
+  generator g(seed + 7000);
   static const int swizzles[] = {0, 32, 64, 128};
-  std::vector<map_type> fit;
+  recipe r = random_map(g, false, map_types()[seed % map_types().size()], 1 + static_cast<int>((seed / 4) % 5), swizzles[seed % 4]);
+  if (off) r.at[0] += 1;
+  const bool nan = tile::is_float(r.e) && g.between(0, 2) == 0;
+  r.map.oob_nan = nan;
+  return load_box(g, r, nan, nan ? draw::moderate : draw::bits, off, seed);
+}
+
+/// A box whose rows of 256 bytes reach 64 bytes, and whose last row lies, outside of the tensor.
+recipe specials_map(const map_type& t) {
+  recipe r;
+  r.e = t.e == element::u32 ? element::f32 : t.e;
+  const int size = width(r.e);
+  r.map.element = t.as;
+  r.map.rank = 2;
+  r.map.box[0] = static_cast<std::uint32_t>(256 / size), r.map.box[1] = 16;
+  r.map.extents[0] = static_cast<std::uint64_t>(192 / size), r.map.extents[1] = 15;
+  r.map.strides_bytes[0] = 192;
+  r.pitch = 256;
+  r.box_bytes = 256 * 16;
+  r.at = {0, 0};
+  r.tensor_bytes = 192 * 15;
+  r.what = cat(t.name, " specials");
+  return r;
+}
+
+/// Special values of one float type inside of the tensor, beside what fills a box outside.
+sample load_specials(std::uint64_t seed, const map_type& t, bool nan) {
+  generator g(seed + 8000);
+  recipe r = specials_map(t);
+  r.map.oob_nan = nan;
+  return load_box(g, r, nan, draw::mixed, false, seed);
+}
+
+/// The tensor after one store (or reduction) of a pattern in shared memory.
+sample store_box(generator& g, const recipe& r, const char* reduce, std::uint64_t seed) {
   const std::string op = reduce ? reduce : "";
-  for (const map_type& t : map_types()) {
-    const std::string n = t.name;
-    if (n.find("tf32") != std::string::npos || n == "f32_ftz" || n == "f64") continue;
-    const bool f = n[0] == 'f' || n == "bf16";
-    const bool good = op.empty() || (op == "add" ? n == "u32" || n == "s32" || n == "u64" || f : op == "min" || op == "max" ? (n != "u8" && n != "u16" && n != "f32") : op == "inc" || op == "dec" ? n == "u32" : n == "u32" || n == "s32" || n == "u64" || n == "s64");
-    if (good) fit.push_back(t);
-  }
-  recipe r = random_map(g, true, fit[static_cast<std::size_t>(seed) % fit.size()], 1 + static_cast<int>(seed % 5), swizzles[(seed / 2) % 4]);
   sample s;
   s.name = cat("tensor ", reduce ? cat("reduce ", op, " ") : "store ", r.what, " at ", coordinates(r), " #", seed);
   s.from = quota::tensor_copies;
@@ -181,13 +202,37 @@ sample store(std::uint64_t seed, const char* reduce) {
   s.arguments = {mapped{{0, 0}, r.map}, place{1, 0}};
   if (!reduce) {
     const auto size = static_cast<std::size_t>(width(r.e));
-    each_element(r, [&](std::size_t n, bool inside, std::uint64_t offset) {
+    each_element(r, true, [&](std::size_t n, bool inside, std::uint64_t offset) {
       if (inside)
         for (std::size_t byte = 0; byte < size; ++byte) tensor[offset + byte] = image[place_of(r, n, byte)];
     });
     s.expected = {{.memory = 0, .exact = tensor}};
   }
   return s;
+}
+
+sample store(std::uint64_t seed, const char* reduce) {
+  generator g(seed + 9000);
+  static const int swizzles[] = {0, 32, 64, 128};
+  std::vector<map_type> fit;
+  const std::string op = reduce ? reduce : "";
+  for (const map_type& t : map_types()) {
+    const std::string n = t.name;
+    if (n.find("tf32") != std::string::npos || n == "f32_ftz" || n == "f64") continue;
+    const bool f = n[0] == 'f' || n == "bf16";
+    const bool good = op.empty() || (op == "add" ? n == "u32" || n == "s32" || n == "u64" || f : op == "min" || op == "max" ? (n != "u8" && n != "u16" && n != "f32") : op == "inc" || op == "dec" ? n == "u32" : n == "u32" || n == "s32" || n == "u64" || n == "s64");
+    if (good) fit.push_back(t);
+  }
+  recipe r = random_map(g, true, fit[static_cast<std::size_t>(seed) % fit.size()], 1 + static_cast<int>(seed % 5), swizzles[(seed / 2) % 4]);
+  return store_box(g, r, reduce, seed);
+}
+
+/// Sums of special values in a tensor whose rows end within 16 bytes.
+sample add_specials(std::uint64_t seed, const map_type& t) {
+  generator g(seed + 10000);
+  recipe r = specials_map(t);
+  r.map.extents[0] -= 1;
+  return store_box(g, r, "add", seed);
 }
 
 /// Every n-th element of a dimension (element strides), and interleaved layouts of 16 and 32 bytes.
@@ -230,7 +275,7 @@ sample bulk(std::uint64_t seed) {
                          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], ", size, "; cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [data], [%l1], ", size, ", [bar];\n", wait_for("bar", "0", "W"), how.text, " [%l2], [data], ", size,
                          "; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nEND:"));
   const std::size_t each = static_cast<std::size_t>(width(how.e));
-  s.memories = {{"in", draw_many(g, how.e, 9000 / each, draw::mixed), false, how.e}, {"out", draw_many(g, how.e, 9000 / each, draw::mixed), true, how.e}};
+  s.memories = {{"in", draw_many(g, how.e, 9000 / each, draw::mixed), false, how.e}, {"out", draw_many(g, how.e, 9000 / each, draw::mixed), true, how.e, 0, 0, how.e == element::f64}};
   s.arguments = {place{0, from}, place{1, to}};
   if (how.e == element::u8) {
     bytes after = s.memories[1].before;
@@ -249,6 +294,12 @@ void add_tensor_copies(std::vector<entry>& to) {
   std::uint64_t seed = 0;
   for (const char* op : {"add", "add", "add", "add", "add", "add", "min", "max", "min", "max", "inc", "dec", "and", "or", "xor"}) to.push_back({cat("tensor reduce ", op, " ", seed), quota::tensor_copies, [seed, op] { return store(seed, op); }}), ++seed;
   for (std::uint64_t i = 0; i < 8; ++i) to.push_back({cat("strided tensor load ", i), quota::tensor_copies, [i] { return strided_load(i); }});
+  for (const map_type& t : map_types())
+    if (tile::is_float(t.e) || t.e == element::u32)
+      for (const bool nan : {false, true})
+        if (t.as != map_element::u32) to.push_back({cat("tensor load of specials, ", t.name, nan ? ", nan fill" : ""), quota::tensor_copies, [t, nan] { return load_specials(static_cast<std::uint64_t>(t.as), t, nan); }});
+  for (const map_type& t : map_types())
+    if (t.e == element::f16 || t.e == element::bf16 || t.as == map_element::f32) to.push_back({cat("tensor reduce add of specials, ", t.name), quota::tensor_copies, [t] { return add_specials(static_cast<std::uint64_t>(t.as), t); }});
   for (std::uint64_t i = 0; i < 24; ++i) to.push_back({cat("bulk copy ", i), quota::tensor_copies, [i] { return bulk(i); }});
 }
 

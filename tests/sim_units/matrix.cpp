@@ -179,6 +179,19 @@ TEST_CASE("bf16 keeps two bits below the place of the largest term and cuts, fp8
   CHECK(sum(number::e4m3, 0x1p-14F, 31) == 1.0F);
 }
 
+// Row 1 of A and column 7 of B of a generated mma.sync.m16n8k32 of e4m3 and e5m2, and what an H200 gave. One product of depth 32, the order of k, one more bit
+// and an accumulator that enters the sum all give other bits.
+TEST_CASE("fp8 of mma.sync on Hopper are f16 products whose accumulator is added last") {
+  const float a[32] = {-0.28125F, 0.02734375F, -9, 10, -3.5F, 0.21875F, 0.1875F, -6.5F, 48, 0.02734375F, 0.02734375F, 26, -0.046875F, -0.171875F, -12, 0.015625F,
+                       -0.03515625F, -32, 0.03125F, 1.625F, 60, -3.25F, 3.25F, 64, -0.46875F, 0.5F, -0.0703125F, 0.234375F, 6, -32, 72, 0.02734375F};
+  const float b[32] = {-16, 1280, -0x1.4p-9F, -0.15625F, -1024, -160, -0.01171875F, -0x1.4p-8F, -0x1.8p-9F, -0x1.8p-11F, -0x1p-12F, 0.0234375F, 28672, -20480, -0.0234375F, 20480,
+                       -2048, -1.5F, -0x1p-9F, 256, -224, 896, 0x1p-12F, -0x1.cp-12F, 0.09375F, 0x1.8p-12F, -0.4375F, -448, -20, -1792, -128, -2};
+  float d = -0x1.ce0736p-9F;
+  mma_scratch s;
+  multiply_fp8_as_f16(model_of(chip::hopper, matrix_unit::mma_sync, number::f16), {.m = 1, .n = 1, .k = 32, .a = a, .b = b, .a_format = number::e4m3, .b_format = number::e5m2}, &d, 1, s);
+  CHECK(std::bit_cast<std::uint32_t>(d) == 0x47151AA2);
+}
+
 TEST_CASE("a tile with scales equals the tile of scaled numbers when nothing is cut") {
   std::mt19937 random(13);
   mma_scratch scratch;

@@ -32,6 +32,13 @@ float finish(double wide, const f32_mode& mode) {
   return r;
 }
 
+/// With .ftz the chip flushes what is below 2^-126 when it is rounded to 24 bits with an exponent of any size (seen on an H200). `wide` is rounded to odd, so
+/// that scaling and rounding it once more is exact.
+float finish_tiny_first(double wide, const f32_mode& mode) {
+  const bool tiny = mode.ftz && std::fabs(wide) < 0x1p-100 && std::fabs(narrow_to_f32(wide * 0x1p100, mode.how)) < 0x1p-26F;
+  return finish(tiny ? std::copysign(0.0, wide) : wide, mode);
+}
+
 float input(float x, const f32_mode& mode) { return mode.ftz ? flush_f32(x) : x; }
 
 /// Runs `f` under a hardware rounding mode; volatile keeps the operation between the two switches.
@@ -92,12 +99,12 @@ float add_f32(float a, float b, f32_mode mode) {
 
 float mul_f32(float a, float b, f32_mode mode) {
   const double product = static_cast<double>(input(a, mode)) * static_cast<double>(input(b, mode));
-  return finish(mode.ftz && std::fabs(product) < 0x1p-126 ? std::copysign(0.0, product) : product, mode);  // tiny before rounding: seen on an H200
+  return finish_tiny_first(product, mode);
 }
 
 float fma_f32(float a, float b, float c, f32_mode mode) {
   const double product = static_cast<double>(input(a, mode)) * static_cast<double>(input(b, mode));
-  return finish(sum_to_odd(product, static_cast<double>(input(c, mode)), mode.how == rounding::rm), mode);
+  return finish_tiny_first(sum_to_odd(product, static_cast<double>(input(c, mode)), mode.how == rounding::rm), mode);
 }
 
 float div_f32(float a, float b, f32_mode mode) {
@@ -105,7 +112,7 @@ float div_f32(float a, float b, f32_mode mode) {
   const double q = x / y;
   if (!std::isfinite(q) || q == 0 || std::isinf(y)) return finish(q, mode);
   const double rest = std::fma(-q, y, x);  // exact: the sign tells on which side of q the quotient lies
-  return finish(to_odd(q, y > 0 ? rest : -rest), mode);
+  return finish_tiny_first(to_odd(q, y > 0 ? rest : -rest), mode);
 }
 
 float sqrt_f32(float a, f32_mode mode) {

@@ -340,6 +340,29 @@ void multiply_f16(const mma_model& model, const mma_operands& x, float* d, std::
   run(model, x, d, d_stride, use_d, scratch, d_shift, true);
 }
 
+void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* d, std::ptrdiff_t d_stride, mma_scratch& scratch) {
+  const auto pairs_first = [&](const float* from, int rows) {
+    std::vector<float> to(static_cast<std::size_t>(rows) * static_cast<std::size_t>(x.k));
+    for (int r = 0; r < rows; ++r)
+      for (int k = 0; k < x.k; ++k) {
+        const int place = x.k <= 16 ? k : k / 4 * 2 + k % 2 + (k % 4 / 2) * (x.k / 2);
+        to[static_cast<std::size_t>(r * x.k + place)] = from[r * x.k + k];
+      }
+    return to;
+  };
+  const std::vector<float> a = pairs_first(x.a, x.m), b = pairs_first(x.b, x.n);
+  std::vector<float> sum(static_cast<std::size_t>(x.m) * static_cast<std::size_t>(x.n));
+  mma_operands halves = x;
+  halves.a = a.data(), halves.b = b.data();
+  halves.a_format = halves.b_format = number::f16;
+  multiply(of_f16, halves, sum.data(), x.n, false, scratch);
+  for (int r = 0; r < x.m; ++r)
+    for (int c = 0; c < x.n; ++c) {
+      float& out = d[r * d_stride + c];
+      out = add_f32(sum[static_cast<std::size_t>(r * x.n + c)], out);
+    }
+}
+
 void multiply_slow(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, int d_shift, bool f16_result) {
   mma_scratch s;
   const prepared p = prepare(x, s);

@@ -97,9 +97,9 @@ complaint reduce_type_of(device::map_element e, reduce_op op, reduce_type& out) 
   return reduce_allowed(op, out, reduce_place::global_tensor);
 }
 
-void reduce_elements(reduce_op op, reduce_type t, std::byte* to, const std::byte* from, std::size_t bytes) {
+void reduce_elements(reduce_op op, reduce_type t, std::byte* to, const std::byte* from, std::size_t bytes, bool flush) {
   switch (t) {
-    case reduce_type::f32: each<float>(to, from, bytes, [](float x, float y) { return add_f32(x, y, {.ftz = true}); }); break;
+    case reduce_type::f32: each<float>(to, from, bytes, [=](float x, float y) { return add_f32(x, y, {.ftz = flush}); }); break;
     case reduce_type::f64: each<double>(to, from, bytes, [](double x, double y) { return add_f64(x, y); }); break;
     case reduce_type::f16: halves(op, number::f16, to, from, bytes); break;
     case reduce_type::bf16: halves(op, number::bf16, to, from, bytes); break;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "sim/units/formats.hpp"
 #include "sim/units/tensor_map.hpp"
 #include "tlx/support/text.hpp"
 
@@ -58,7 +59,9 @@ struct walker {
   void row(bool inside, std::uint64_t address, std::int64_t x) {
     const std::int64_t width = map.map.box[0], extent = static_cast<std::int64_t>(map.map.extents[0]);
     const std::int64_t begin = inside ? std::clamp<std::int64_t>(-x, 0, width) : width;
-    const std::int64_t end = inside ? std::clamp<std::int64_t>(extent - x, begin, width) : width;
+    // Stores and reductions work on whole 16-byte pieces of a row, also where the tensor ends inside of one (seen on an H200); loads stop at its end.
+    const std::int64_t piece = store ? 128 / bits : 1, reach = (extent + piece - 1) / piece * piece;
+    const std::int64_t end = inside ? std::clamp<std::int64_t>(reach - x, begin, width) : width;
     run(false, 0, begin, 0, 0);
     run(true, begin, end - begin, address, x + begin);
     run(false, end, width - end, 0, 0);
@@ -152,9 +155,25 @@ std::uint32_t box_transaction_bytes(const decoded_map& map, bool gather4) {
   return static_cast<std::uint32_t>(box_elements(map, gather4) * static_cast<std::uint64_t>(element_bits(map.map.element)) / 8);
 }
 
+void convert_loaded(map_element e, std::byte* bytes, std::size_t count) {
+  if (e != map_element::tf32 && e != map_element::tf32_ftz && e != map_element::f32_ftz) return;
+  for (std::size_t i = 0; i + 4 <= count; i += 4) {
+    std::uint32_t word;
+    std::memcpy(&word, bytes + i, 4);
+    const bool ftz = e != map_element::tf32;
+    if (ftz && (word & 0x7F800000U) == 0) word &= 0x80000000U;
+    if (e != map_element::f32_ftz) word = narrow(number::tf32, std::bit_cast<float>(word));
+    std::memcpy(bytes + i, &word, 4);
+  }
+}
+
 std::array<std::byte, 16> fill_pattern(const decoded_map& map) {
   std::array<std::byte, 16> bytes{};
   if (!map.map.oob_nan) return bytes;
+  if (map.map.element == map_element::bf16) {  // seen on an H200
+    for (std::size_t i = 0; i < 16; i += 2) bytes[i] = std::byte{0xF7}, bytes[i + 1] = std::byte{0x7F};
+    return bytes;
+  }
   const int width = element_bits(map.map.element) / 8;
   for (int i = 0; i < 16; ++i) bytes[static_cast<std::size_t>(i)] = std::byte{static_cast<unsigned char>(i % width == width - 1 ? 0x7F : 0xFF)};
   return bytes;

@@ -65,7 +65,8 @@ struct box_piece {
 };
 
 /// All runs of the box at `coordinates` (element units, dimension 0 first, `map.rank` of them), in shared order. Loads: parts outside are `fill`.
-/// Stores: parts beyond the end are left out; a negative start complains (out_of_bounds). `pieces` is cleared first.
+/// Stores: rows beyond the end are left out, and so are the 16-byte pieces of a row that begin beyond it: a piece that the tensor's end cuts is written whole
+/// (seen on an H200, reductions too). A negative start complains (out_of_bounds). `pieces` is cleared first.
 complaint walk_tile(const decoded_map& map, std::span<const std::int32_t> coordinates, bool store, std::vector<box_piece>& pieces);
 /// gather4 (load) and scatter4 (store): rank 2, box {columns, 1}; four rows stacked in shared memory.
 complaint walk_rows(const decoded_map& map, std::int32_t column, std::span<const std::int32_t, 4> rows, bool store, std::vector<box_piece>& pieces);
@@ -73,6 +74,9 @@ complaint walk_rows(const decoded_map& map, std::int32_t column, std::span<const
 /// Shared bytes that a whole box spans (rows x 4 for gather4), and what complete_tx counts: the full box, also where it is out of bounds, without padding.
 std::uint32_t box_shared_bytes(const decoded_map& map, bool gather4 = false);
 std::uint32_t box_transaction_bytes(const decoded_map& map, bool gather4 = false);
+/// What a load makes of whole elements on their way to shared memory: tf32 is rounded to nearest (seen on an H200; ties to even, NaN and subnormals as cvt.rn
+/// has them, are a reading), the .ftz forms flush subnormals. Other elements stay as they are.
+void convert_loaded(device::map_element e, std::byte* bytes, std::size_t count);
 /// The value written outside the tensor, repeated every 16 bytes.
 std::array<std::byte, 16> fill_pattern(const decoded_map& map);
 
@@ -99,7 +103,8 @@ enum class reduce_place : std::uint8_t { global_bulk, global_tensor, shared_clus
 complaint reduce_allowed(reduce_op op, reduce_type type, reduce_place place);
 /// The type a tensor reduction works on; complains when the map's element has none.
 complaint reduce_type_of(device::map_element e, reduce_op op, reduce_type& out);
-/// destination[i] = op(destination[i], source[i]) over whole elements. f32 add flushes subnormals, f16 and bf16 keep them, round to nearest even.
-void reduce_elements(reduce_op op, reduce_type type, std::byte* destination, const std::byte* source, std::size_t bytes);
+/// destination[i] = op(destination[i], source[i]) over whole elements, rounded to nearest even. `flush`: f32 add flushes subnormals, as red and atom do on global
+/// memory and nothing else does (PTX ISA; bulk reductions and shared memory seen on an H200).
+void reduce_elements(reduce_op op, reduce_type type, std::byte* destination, const std::byte* source, std::size_t bytes, bool flush = false);
 
 }  // namespace tlx::sim
