@@ -216,7 +216,7 @@ step op_mma_sync(engine& e, warp& w, context&, const instruction& i, lanes activ
     o.m = m; o.n = n; o.k = k; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = x.a; o.b_format = x.b;
     const mma_model& model = model_of(e.on, matrix_unit::mma_sync, x.a);
     const bool is_fp8 = x.a == number::e4m3 || x.a == number::e5m2;
-    if (is_fp8 && e.on == chip::hopper && x.d == number::f32) multiply_fp8_as_f16(model_of(e.on, matrix_unit::mma_sync, number::f16), o, e.float_d.data(), n, e.scratch);
+    if (is_fp8 && e.on == chip::hopper) multiply_fp8_as_f16(model_of(e.on, matrix_unit::mma_sync, number::f16), o, e.float_d.data(), n, e.scratch, x.d == number::f16);
     else if (x.d == number::f16) multiply_f16(model, o, e.float_d.data(), n, true, e.scratch); else multiply(model, o, e.float_d.data(), n, true, e.scratch);
   }
   for (int l = 0; l < 32; ++l)

@@ -190,6 +190,17 @@ TEST_CASE("fp8 of mma.sync on Hopper are f16 products whose accumulator is added
   mma_scratch s;
   multiply_fp8_as_f16(model_of(chip::hopper, matrix_unit::mma_sync, number::f16), {.m = 1, .n = 1, .k = 32, .a = a, .b = b, .a_format = number::e4m3, .b_format = number::e5m2}, &d, 1, s);
   CHECK(std::bit_cast<std::uint32_t>(d) == 0x47151AA2);
+  // m16n8k16: two steps of 8. With f16 sums every step is rounded to f16.
+  const float a16[16] = {3.75F, 0.25F, 3.75F, 11, -448, 3, -11, -2.75F, 1.125F, -0.09375F, -0x1p-9F, -32, -0x1p-9F, -0x1.6p-5F, -3.25F, -128};
+  const float b16[16] = {-384, -0.625F, -12288, -0.5F, 1.25F, 0.109375F, -0x1.8p-6F, 1.75F, 57344, 0x1.cp-8F, -2, -24, 1, -10240, 0x1p-16F, -3};
+  float e = -0x1.ba8334p+0F;
+  multiply_fp8_as_f16(model_of(chip::hopper, matrix_unit::mma_sync, number::f16), {.m = 1, .n = 1, .k = 16, .a = a16, .b = b16, .a_format = number::e4m3, .b_format = number::e5m2}, &e, 1, s);
+  CHECK(std::bit_cast<std::uint32_t>(e) == 0x468CB8C7);
+  const float ah[16] = {3, 0.375F, -3.25F, -2.75F, -2.5F, 1.25F, 3.5F, -2.25F, 0.140625F, -1.25F, -2.5F, -1.5F, -0.625F, 1.5F, -3.25F, -1.125F};
+  const float bh[16] = {-0.5625F, -2.25F, 0.4375F, -0.875F, 2.75F, -1.875F, 2.75F, 3.5F, -2.25F, 2.25F, -3.25F, 1.5F, -1.375F, 1.5F, -1.375F, 2.75F};
+  float h = -0x1.888p+0F;
+  multiply_fp8_as_f16(model_of(chip::hopper, matrix_unit::mma_sync, number::f16), {.m = 1, .n = 1, .k = 16, .a = ah, .b = bh, .a_format = number::e4m3, .b_format = number::e4m3}, &h, 1, s, true);
+  CHECK(narrow(number::f16, h) == 0xC2A1);
 }
 
 TEST_CASE("a tile with scales equals the tile of scaled numbers when nothing is cut") {

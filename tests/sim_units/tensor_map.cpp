@@ -220,7 +220,8 @@ TEST_CASE("a load of tf32 rounds to nearest") {
   CHECK(loaded(map_element::tf32, 0x3F34E768) == 0x3F34E000);
   CHECK(loaded(map_element::tf32_ftz, 0x3F34F692) == 0x3F350000);
   CHECK(loaded(map_element::f32, 0x3F34F692) == 0x3F34F692);
-  CHECK(loaded(map_element::f32_ftz, 0x80000001) == 0x80000000);
+  CHECK(loaded(map_element::f32_ftz, 0x80000001) == 0x80000001);
+  CHECK(loaded(map_element::tf32_ftz, 0x80010000) == 0x80010000);
   CHECK(loaded(map_element::f32_ftz, 0x3F34F692) == 0x3F34F692);
 }
 
@@ -273,10 +274,14 @@ TEST_CASE("the fill is zero, or a NaN of the element") {
   m.oob_nan = true;
   std::uint16_t first = 0;
   std::memcpy(&first, fill_pattern(decoded(m)).data(), 2);
-  CHECK(first == 0x7FF7);  // bf16, as an H200
-  m.element = map_element::f16;
-  std::memcpy(&first, fill_pattern(decoded(m)).data(), 2);
-  CHECK(first == 0x7FFF);
+  CHECK(first == 0x7FF7);  // as an H200, for every element
+  for (const map_element e : {map_element::f16, map_element::f32, map_element::f64, map_element::tf32}) {
+    m.element = e;
+    m.box[0] = 16;
+    m.extents[0] = 16;
+    CHECK(fill_pattern(decoded(m))[4] == std::byte{0xF7});
+    CHECK(fill_pattern(decoded(m))[5] == std::byte{0x7F});
+  }
 }
 
 TEST_CASE("gather4 stacks four rows and fills those outside") {

@@ -340,12 +340,12 @@ void multiply_f16(const mma_model& model, const mma_operands& x, float* d, std::
   run(model, x, d, d_stride, use_d, scratch, d_shift, true);
 }
 
-void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* d, std::ptrdiff_t d_stride, mma_scratch& scratch) {
+void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* d, std::ptrdiff_t d_stride, mma_scratch& scratch, bool f16_result) {
   const auto pairs_first = [&](const float* from, int rows) {
     std::vector<float> to(static_cast<std::size_t>(rows) * static_cast<std::size_t>(x.k));
     for (int r = 0; r < rows; ++r)
       for (int k = 0; k < x.k; ++k) {
-        const int place = x.k <= 16 ? k : k / 4 * 2 + k % 2 + (k % 4 / 2) * (x.k / 2);
+        const int place = k / 4 * 2 + k % 2 + (k % 4 / 2) * (x.k / 2);
         to[static_cast<std::size_t>(r * x.k + place)] = from[r * x.k + k];
       }
     return to;
@@ -355,11 +355,15 @@ void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* 
   mma_operands halves = x;
   halves.a = a.data(), halves.b = b.data();
   halves.a_format = halves.b_format = number::f16;
-  multiply(of_f16, halves, sum.data(), x.n, false, scratch);
+  mma_model two_steps = of_f16;
+  two_steps.block_k = x.k / 2;
+  run(two_steps, halves, sum.data(), x.n, false, scratch, 0, f16_result);
+  const auto half = [](float v) { return static_cast<std::uint16_t>(narrow(number::f16, v)); };
   for (int r = 0; r < x.m; ++r)
     for (int c = 0; c < x.n; ++c) {
       float& out = d[r * d_stride + c];
-      out = add_f32(sum[static_cast<std::size_t>(r * x.n + c)], out);
+      const float all = sum[static_cast<std::size_t>(r * x.n + c)];
+      out = f16_result ? f16_to_f32(add_half(number::f16, half(all), half(out))) : add_f32(all, out);
     }
 }
 

@@ -54,9 +54,10 @@ void multiply_slow(const mma_model& model, const mma_operands& x, float* d, std:
 /// The same with a f16 accumulator held as f32 values (exactly representable in f16 on entry and exit).
 void multiply_f16(const mma_model& model, const mma_operands& x, float* d, std::ptrdiff_t d_stride, bool use_d, mma_scratch& scratch, int d_shift = 0);
 
-/// mma.sync of fp8 with an f32 accumulator on Hopper, whose tensor cores take fp8 only from wgmma (seen on an H200): elements become f16, the first two of every
-/// four along k make one product of depth 16 and the other two the next, both summed from zero, and the accumulator is added at last, rounded to nearest.
-void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* d, std::ptrdiff_t d_stride, mma_scratch& scratch);
+/// mma.sync of fp8 on Hopper, whose tensor cores take fp8 only from wgmma (seen on an H200): elements become f16, the first two of every four along k make one
+/// product of depth k / 2 and the other two the next, both summed from zero, and the accumulator is added at last, rounded to nearest. `f16_result`: sums and
+/// accumulator are f16, as in multiply_f16.
+void multiply_fp8_as_f16(const mma_model& of_f16, const mma_operands& x, float* d, std::ptrdiff_t d_stride, mma_scratch& scratch, bool f16_result = false);
 
 /// Integers: exact, wraps at 32 bits unless `saturate`. A [m][k], B [n][k] as s16 values.
 void multiply_integers(int m, int n, int k, const std::int16_t* a, const std::int16_t* b, std::int32_t* d, std::ptrdiff_t d_stride, bool use_d, bool saturate,

@@ -74,8 +74,8 @@ complaint walk_rows(const decoded_map& map, std::int32_t column, std::span<const
 /// Shared bytes that a whole box spans (rows x 4 for gather4), and what complete_tx counts: the full box, also where it is out of bounds, without padding.
 std::uint32_t box_shared_bytes(const decoded_map& map, bool gather4 = false);
 std::uint32_t box_transaction_bytes(const decoded_map& map, bool gather4 = false);
-/// What a load makes of whole elements on their way to shared memory: tf32 is rounded to nearest (seen on an H200; ties to even, NaN and subnormals as cvt.rn
-/// has them, are a reading), the .ftz forms flush subnormals. Other elements stay as they are.
+/// What a load makes of whole elements on their way to shared memory: tf32 is rounded as by cvt.rn. Everything else stays as it is, and nothing
+/// flushes subnormals, the ftz elements neither (seen on an H200).
 void convert_loaded(device::map_element e, std::byte* bytes, std::size_t count);
 /// The value written outside the tensor, repeated every 16 bytes.
 std::array<std::byte, 16> fill_pattern(const decoded_map& map);
