@@ -2,8 +2,9 @@
 // finished tile stays packed in cells and its pieces leave one by one behind the first steps of the next tile's MMA loop.
 //
 //   for tile { for i { products }  store 0..n-1 }
-//   -> for tile { for i { products; if filled and i < n: store piece i }  if filled: the pieces that found no step
-//                 if another tile follows: cells = pieces, filled = true; else: store 0..n-1 }
+//   -> for tile, and one round more { for i, none in that round { products; if filled and i < n: store piece i }
+//                                     if filled: the pieces that found no step
+//                                     if a tile: cells = pieces, filled = true }
 #include <algorithm>
 
 #include "agents.hpp"
@@ -69,8 +70,9 @@ class deferrer {
     for (size_t i = 0; i < p_.stores.size(); ++i) p_.stores[i]->set("piece", static_cast<std::int64_t>(i)).set("pieces", static_cast<std::int64_t>(p_.stores.size()));
     make_cells();
     store_behind_steps();
+    add_a_round();
     store_the_rest();
-    branch_on_the_last();
+    fill_cells();
   }
 
  private:
@@ -141,40 +143,50 @@ class deferrer {
     ir::builder b = ir::builder::after(k_, *p_.steps);
     b.locate(p_.stores[0]->where);
     const value due = b.binary(opcode::bit_and, b.get(filled_), b.compare("lt", steps, b.integer(static_cast<std::int64_t>(cells_.size()))));
-    b.when(due, [&](ir::builder& w) {
+    rest_ = &b.when(due, [&](ir::builder& w) {
       for (size_t i = 0; i < cells_.size(); ++i)
         w.when(w.compare("le", steps, w.integer(static_cast<std::int64_t>(i))), [&](ir::builder& t) { store(t, i); });
     });
-    const auto& ops = p_.tiles->regions[0]->ops;
-    finish_ = 1 + std::find_if(ops.begin(), ops.end(), [&](const auto& o) { return o->is(opcode::if_then) && o->operands[0] == due; }) - ops.begin();
   }
 
-  // What follows the MMA loop goes into the branch of the last tile, a copy of it that fills the cells into the other.
-  void branch_on_the_last() {
+  // The last tile leaves in a round of its own, which has no products: its pieces are then those that found no step.
+  void add_a_round() {
+    ir::builder outside = ir::builder::before(k_, *p_.tiles);
+    outside.locate(p_.tiles->where);
+    const value end = p_.tiles->operands[1];
+    p_.tiles->operands[1] = outside.add(end, p_.tiles->operands[2]);
+    ir::builder b = ir::builder::before(k_, *p_.steps);
+    b.locate(p_.steps->where);
+    tile_ = b.compare("lt", p_.tiles->regions[0]->arguments[0].get(), end);
+    p_.steps->operands[1] = b.select(tile_, p_.steps->operands[1], b.integer(0));
+  }
+
+  // What follows the MMA loop and the waiting pieces is the work on the tile that these products made.
+  void fill_cells() {
     ir::region& body = *p_.tiles->regions[0];
-    std::vector<std::unique_ptr<ir::op>> finish(std::make_move_iterator(body.ops.begin() + finish_), std::make_move_iterator(body.ops.end()));
-    body.ops.resize(static_cast<size_t>(finish_));
+    const auto first = std::find_if(body.ops.begin(), body.ops.end(), [&](const auto& o) { return o.get() == rest_; }) + 1;
+    std::vector<std::unique_ptr<ir::op>> finish(std::make_move_iterator(first), std::make_move_iterator(body.ops.end()));
+    body.ops.erase(first, body.ops.end());
     ir::builder b(k_, body);
     b.locate(p_.stores[0]->where);
-    const value next = b.add(body.arguments[0].get(), p_.tiles->operands[2]);
-    b.when(b.compare("lt", next, p_.tiles->operands[1]), [&](ir::builder& w) {
-      ir::cloner copies(w);
-      for (const auto& o : finish) {
-        w.locate(o->where);
-        const auto store = std::find(p_.stores.begin(), p_.stores.end(), o.get());
-        if (store == p_.stores.end()) copies.copy(*o);
-        else w.make(opcode::var_set, {cells_[static_cast<size_t>(store - p_.stores.begin())], copies.look_up(o->operands[0])}, {}, {{"now", std::int64_t{1}}});
-      }
-      if (number_) w.set(number_, body.arguments[0].get());
-      else
-        for (const auto& [of, cell] : coordinates_) w.set(cell, copies.look_up(of));
-      w.set(filled_, w.boolean(true));
-    }, [&](ir::builder& last) {
+    b.when(tile_, [&](ir::builder& w) {
       for (auto& o : finish) {
-        o->parent = &last.where();
-        last.where().ops.push_back(std::move(o));
+        o->parent = &w.where();
+        w.where().ops.push_back(std::move(o));
       }
     });
+    for (size_t i = 0; i < cells_.size(); ++i) {
+      ir::builder at = ir::builder::before(k_, *p_.stores[i]);
+      at.locate(p_.stores[i]->where);
+      at.make(opcode::var_set, {cells_[i], p_.stores[i]->operands[0]}, {}, {{"now", std::int64_t{1}}});
+    }
+    ir::builder at = ir::builder::after(k_, *p_.stores.back());
+    at.locate(p_.stores.back()->where);
+    if (number_) at.set(number_, body.arguments[0].get());
+    else
+      for (const auto& [of, cell] : coordinates_) at.set(cell, of);
+    at.set(filled_, at.boolean(true));
+    for (ir::op* old : p_.stores) ir::erase(*old);
   }
 
   ir::kernel& k_;
@@ -183,7 +195,8 @@ class deferrer {
   std::vector<std::vector<value>> places_;                 // by store and coordinate; null: computed outside of the loop
   std::vector<std::pair<value, value>> coordinates_;
   value filled_ = nullptr, number_ = nullptr;              // number_: the tile that waits; null: its coordinates are kept instead
-  std::ptrdiff_t finish_ = 0;                              // where in the tile loop's body the work on the finished tile starts
+  value tile_ = nullptr;                                   // whether the round has a tile: false in the one that was added
+  ir::op* rest_ = nullptr;                                 // stores what found no step
 };
 
 }  // namespace

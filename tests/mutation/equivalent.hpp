@@ -15,7 +15,7 @@ inline constexpr equivalent equivalents[] = {
     {"drop-relinquish", ".*", ".*", "the permit is given back at the latest when the CTA ends; the CTA allocates once, so that it changes when others may allocate, never what they get"},
     {"drop-warp-barrier", ".* sm_90a", "barrier.warp in load #0", "the role ends here: behind it the lanes of the warp only leave the kernel"},
     {"drop-warp-barrier", ".* sm_10[03]a", "barrier.warp in (load|mma) #0", "the role ends here: behind it the lanes only come to the barrier of the CTA, which counts each of them"},
-    {"wgmma-wait-more", "gemm.* sm_90a", "wgmma.wait in mma.epilogue 0 of an accumulator #[01]", "the wait for all groups right after the loop has come before, and no group was committed since"},
+    {"wgmma-wait-more", "gemm.* sm_90a", "wgmma.wait in mma.epilogue 0 of an accumulator #0", "the wait for all groups right after the loop has come before, and no group was committed since"},
     {"drop-tensor-fence", "gemm.* sm_10[03]a", "tmem.fence in cta (before|after) #0", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", ".*attention.* sm_10[03]a", "tmem.fence in cta (before #0|after #2)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", "product sm_10[03]a", "tmem.fence in cta (before #0|after #1)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
@@ -44,8 +44,6 @@ inline constexpr equivalent equivalents[] = {
     {"drop-cta-barrier", "(copy|axpy|row_softmax) .*", "barrier.cta in cta #0", "the kernel has neither shared memory nor barriers, so there is nothing to order"},
     {"drop-proxy-fence", "stages .*", "fence.async in (clip #1|store #0)", "threads fill this ring and threads drain it: no asynchronous access to its slots is there to be fenced from"},
     {"alias-staging", ".*attention.* sm_10[03]a", "shared.base in cta, staging #2", "the staged operand moves into the slot of q, which the first product, complete by then, was the last to read"},
-    {"alias-staging", "(gemm|gemm_gelu|gemm.*128x128.*) sm_90a", "shared.base in mma.epilogue, staging #2", "a waiting tile's first piece leaves here only where no round of products runs, and then nobody loads the ring whose slot it would take"},
-    {"alias-staging", "gemm.*128x(208|224|256).* sm_90a", "shared.base in mma.epilogue, staging #4", "a waiting tile's first piece leaves here only where no round of products runs, and then nobody loads the ring whose slot it would take"},
 };
 
 }  // namespace tlx::mutation
