@@ -141,15 +141,16 @@ void engine::publish(warp& w, std::uint64_t address, const instruction& i, bool 
 void engine::async_global_write(warp& w, std::uint64_t id, std::uint64_t address, std::size_t bytes, const instruction* i) {
   if (w.now.empty()) return;
   if (!w.store_agent) w.store_agent = new_agent(*w.home->home);
-  auto [stamp, is_new] = store_stamps.try_emplace(id, 0);
+  const auto [stamp, is_new] = store_stamps.try_emplace(id, 0);
   if (is_new) stamp->second = ++w.store_clock;
+  const auto stamped = stamp->second;  // a lambda of clang 14 takes no structured binding
   race_global(w, address, bytes, true, i, -1);
   // Recorded above as a write of the warp; it is one of its stores.
   for (std::uint64_t at = address & ~std::uint64_t{15}; at < address + bytes; at += 16) {
     global_page* const page = global_pages[at >> 12].get();
     global_cell& cell = page->cells[at >> 4 & 255];
     const auto change = [&](global_access& a) {
-      if (a.mask && a.write && a.cta == w.home->generation && a.agent == w.agent && a.clock == w.now.seen[w.agent] && a.at == index_of(i)) { a.agent = static_cast<std::uint16_t>(w.store_agent); a.clock = stamp->second; a.async = true; }
+      if (a.mask && a.write && a.cta == w.home->generation && a.agent == w.agent && a.clock == w.now.seen[w.agent] && a.at == index_of(i)) { a.agent = static_cast<std::uint16_t>(w.store_agent); a.clock = stamped; a.async = true; }
     };
     change(cell.first);
     if (cell.more) for (global_access& a : *cell.more) change(a);
