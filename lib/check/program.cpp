@@ -382,6 +382,16 @@ class flattener {
   }
 
   // The attributes that running needs.
+  // Of the box that a bulk tensor copy moves; 0: its map is not known.
+  std::int64_t box_bytes(const ir::op& copy) const {
+    const auto& maps = p_.kernel->maps;
+    const auto i = static_cast<size_t>(copy.integer("map"));
+    if (i >= maps.size() || maps[i].parameter < 0 || static_cast<size_t>(maps[i].parameter) >= p_.kernel->parameters().size()) return 0;
+    std::int64_t bytes = size_of(p_.kernel->parameters()[static_cast<size_t>(maps[i].parameter)]->type.element);
+    for (std::int64_t b : maps[i].box) bytes *= b;
+    return bytes;
+  }
+
   void numbers(const ir::op& o, step& s) {
     const auto set = [&](std::int64_t a, std::int64_t b = 0, std::int64_t c = 0, std::int64_t d = 0) {
       s.imm[0] = a;
@@ -414,28 +424,8 @@ class flattener {
       case opcode::tmem_fence: return set(o.integer("before"));
       case opcode::tcgen05_mma: return set(o.integer("idesc"), o.integer("group", 1), o.operands[1]->type.element != ir::element::s64 && o.operands[1]->type.element != ir::element::u64);
       case opcode::tcgen05_commit: return set(o.integer("multicast"), o.integer("group", 1));
-      case opcode::tma_load: {
-        const auto& maps = p_.kernel->maps;
-        const auto i = static_cast<size_t>(o.integer("map"));
-        std::int64_t bytes = 0;
-        if (i < maps.size() && maps[i].parameter >= 0 && static_cast<size_t>(maps[i].parameter) < p_.kernel->parameters().size()) {
-          bytes = 1;
-          for (std::int64_t b : maps[i].box) bytes *= b;
-          bytes *= size_of(p_.kernel->parameters()[static_cast<size_t>(maps[i].parameter)]->type.element);
-        }
-        return set(bytes, o.integer("multicast"));
-      }
-      case opcode::tma_store: {
-        const auto& maps = p_.kernel->maps;
-        const auto i = static_cast<size_t>(o.integer("map"));
-        std::int64_t bytes = 0;
-        if (i < maps.size() && maps[i].parameter >= 0 && static_cast<size_t>(maps[i].parameter) < p_.kernel->parameters().size()) {
-          bytes = 1;
-          for (std::int64_t b : maps[i].box) bytes *= b;
-          bytes *= size_of(p_.kernel->parameters()[static_cast<size_t>(maps[i].parameter)]->type.element);
-        }
-        return set(bytes);
-      }
+      case opcode::tma_load: return set(box_bytes(o), o.integer("multicast"));
+      case opcode::tma_store: return set(box_bytes(o));
       default: return;
     }
   }

@@ -226,6 +226,18 @@ TEST_CASE("a rank-3 view with padded strides keeps every stride apart") {
   CHECK(map.strides_bytes[1] == 208);
 }
 
+TEST_CASE("a view that bulk copies write has rows of whole 16 bytes, one that they only read need not") {
+  kernel k = gemm();
+  CHECK(fails(arguments(view_value(0x1000, {300, 509}, {512, 1}))) == "");
+  k.maps[0].stored = true;
+  std::string text;
+  CHECK(fails(arguments(view_value(0x1000, {300, 509}, {512, 1})), &text, k) == "extent-misaligned");
+  CHECK(has(text, "\"a\" has innermost extent 509, not a multiple of 8"));
+  CHECK(has(text, "move_by_threads"));
+  CHECK(fails(arguments(view_value(0x1000, {300, 504}, {512, 1})), nullptr, k) == "");
+  CHECK(fails(arguments(view_value(0x1000, {300, 0}, {512, 1})), nullptr, k) == "");
+}
+
 TEST_CASE("a binder used twice gives the second launch, not a mixture") {
   binder b(gemm(), h200());
   b(arguments());

@@ -21,6 +21,8 @@ kernel full() {
   k.cluster = {2, 1, 1};
   k.grid_y = "processors";
   k.blocks_per_processor = 2;
+  k.dependent = true;
+  k.maps[0].stored = true;
   k.used = {.registers = 168, .spill_bytes = 0, .stack_bytes = 0, .static_shared_bytes = 128, .advisories = {"C7508 \"quoted\"\t"}, .assembler = "ptxas 13.0.88"};
   return k;
 }
@@ -46,8 +48,11 @@ TEST_CASE("a manifest gives back the same kernel, without its code") {
   CHECK(back.blocks_per_processor == 2);
   CHECK(back.used.advisories == k.used.advisories);
   CHECK(back.used.registers == 168);
+  CHECK(back.dependent);
+  CHECK(back.maps[0].stored);
   const launch how = bind(back, {view_value(0x1000, {300, 512}), view_value(0x2000, {8}), scalar_value(512)}, h200());
   CHECK(how.grid.y == 132);
+  CHECK(how.dependent);
 }
 
 TEST_CASE("every element name survives") {

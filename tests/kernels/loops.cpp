@@ -1,6 +1,7 @@
 // Kernels as users write them, in the shapes that the library's own do not have: products in loops, slots that close early, odd roles.
 #include <doctest/doctest.h>
 
+#include "tests/support/chained.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
 #include "tests/support/skip.hpp"
@@ -86,35 +87,6 @@ TEST_CASE("an accumulator may be let go before its values are stored") {
   });
 }
 
-namespace {
-
-struct chain {
-  TLX_ARGUMENTS(chain, (view<bf16, 2>, q), (view<bf16, 2>, k), (view<bf16, 2>, v), (view<bf16, 2>, o));
-};
-
-// o = sum over blocks i of bf16(q k_i^T / 8) v_i: a product whose operand is another product's result, in a loop.
-void chained(block& cta, const chain& in) {
-  cta.warps(4_warps);
-  auto q = cta.ring<1>("q", shared<bf16, 64, 64>);
-  auto k = cta.ring<2>("k", shared<bf16, 64, 64>), v = cta.ring<2>("v", shared<bf16, 64, 64>);
-  const tlx::index row = cta.cta_id() * 64;
-  cta.home().kernel().grid[0] = "(ceil_div q.0 64)";
-  load(q.fill(), in.q.at(row, 0));
-  auto mine = q.drain();
-  load(k.fill(), in.k.at(0, 0));
-  load(v.fill(), in.v.at(0, 0));
-  auto o = mma(cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f), v.drain());
-  for_each(range{constant(cta.home(), 1), ceil_div(in.k.extent(0), 64)}, [&](tlx::index i) {
-    load(k.fill(), in.k.at(i * 64, 0));
-    load(v.fill(), in.v.at(i * 64, 0));
-    auto p = cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f);
-    mma(o, p, v.drain(), accumulate(i > 0));
-  });
-  store(in.o.at(row, 0), cast<bf16>(read(o)));
-}
-
-}  // namespace
-
 TEST_CASE("a product in a loop may take another product's result as its operand") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const int blocks : {1, 2, 3, 6})
@@ -126,7 +98,7 @@ TEST_CASE("a product in a loop may take another product's result as its operand"
         const int keys = 64 * blocks;
         matrices q = random(*m.on, rows * 64, 1), k = random(*m.on, keys * 64, 2), v = random(*m.on, keys * 64, 3), o = empty(*m.on, rows * 64);
         try {
-          host::launch<chain>(*m.with, "chained", chained,
+          host::launch<test::chain>(*m.with, "chained", test::chained,
                               {device::view_value(q.on.where(), {rows, 64}), device::view_value(k.on.where(), {keys, 64}), device::view_value(v.on.where(), {keys, 64}), device::view_value(o.on.where(), {rows, 64})});
           m.on->wait();
         } catch (const error& e) {

@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "broken.hpp"
+#include "tests/support/chained.hpp"
 #include "tests/support/problems.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/c.h"
@@ -200,31 +201,6 @@ void multiply(block& cta, const product& in) {
     }));
 }
 
-struct chain {
-  TLX_ARGUMENTS(chain, (view<bf16, 2>, q), (view<bf16, 2>, k), (view<bf16, 2>, v), (view<bf16, 2>, o));
-};
-
-// No roles: all four warps wait, meet and multiply together.
-void chained(block& cta, const chain& in) {
-  cta.warps(4_warps);
-  auto q = cta.ring<1>("q", shared<bf16, 64, 64>);
-  auto k = cta.ring<2>("k", shared<bf16, 64, 64>), v = cta.ring<2>("v", shared<bf16, 64, 64>);
-  const tlx::index row = cta.cta_id() * 64;
-  cta.home().kernel().grid[0] = "(ceil_div q.0 64)";
-  load(q.fill(), in.q.at(row, 0));
-  auto mine = q.drain();
-  load(k.fill(), in.k.at(0, 0));
-  load(v.fill(), in.v.at(0, 0));
-  auto o = mma(cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f), v.drain());
-  for_each(range{constant(cta.home(), 1), ceil_div(in.k.extent(0), 64)}, [&](tlx::index i) {
-    load(k.fill(), in.k.at(i * 64, 0));
-    load(v.fill(), in.v.at(i * 64, 0));
-    auto p = cast<bf16>(read(mma(mine, transpose(k.drain()))) * 0.125f);
-    mma(o, p, v.drain(), accumulate(i > 0));
-  });
-  store(in.o.at(row, 0), cast<bf16>(read(o)));
-}
-
 bool arrives(const ir::op& o) {
   return o.is(ir::opcode::mbarrier_arrive) || o.is(ir::opcode::mbarrier_expect) || o.is(ir::opcode::tcgen05_commit) || o.is(ir::opcode::tma_load) || o.is(ir::opcode::barrier_cta);
 }
@@ -275,7 +251,7 @@ TEST_CASE("every arrival of a product with roles, dropped: the kernel ends and n
 TEST_CASE("every arrival of a chain of products without roles, dropped: the kernel ends and names a ring") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     matrix q = random(*m.on, 128, 64, 1), k = random(*m.on, 320, 64, 2), v = random(*m.on, 320, 64, 3), o = poison(*m.on, 128, 64);
-    drop_each(m, *trace<chain>("chained", m.on->about().target, chained), {q.view(), k.view(), v.view(), o.view()}, o, 4);
+    drop_each(m, *trace<test::chain>("chained", m.on->about().target, test::chained), {q.view(), k.view(), v.view(), o.view()}, o, 4);
   });
 }
 
