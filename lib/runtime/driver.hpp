@@ -51,6 +51,7 @@ namespace tlx::runtime {
   X(stream_destroy, cuStreamDestroy_v2, (cu::stream which))                                                                     \
   X(stream_synchronize, cuStreamSynchronize, (cu::stream which))                                                                \
   X(stream_context, cuStreamGetCtx, (cu::stream which, cu::context* out))                                                       \
+  X(stream_wait_event, cuStreamWaitEvent, (cu::stream which, cu::event for_it, unsigned flags))                                 \
   X(capture_info, cuStreamGetCaptureInfo_v2,                                                                                    \
     (cu::stream which, int* status, std::uint64_t* id, cu::graph* graph, const cu::graph_node** last, size_t* last_count))      \
   X(event_create, cuEventCreate, (cu::event * out, unsigned flags))                                                             \

@@ -47,6 +47,10 @@ void stream::wait() {
   check(context_->d, context_->d.stream_synchronize(static_cast<cu::stream>(handle_)), "cuStreamSynchronize");
   context_->watched_modules.look(false, context_->flights);
 }
+void stream::wait_for(const event& point) {
+  const current scope(*context_);
+  check(context_->d, context_->d.stream_wait_event(static_cast<cu::stream>(handle_), static_cast<cu::event>(point.handle_), 0), "cuStreamWaitEvent");
+}
 void stream::begin_capture() {
   const current scope(*context_);
   check(context_->d, context_->d.capture_begin(static_cast<cu::stream>(handle_), cu::capture_thread_local), "cuStreamBeginCapture");

@@ -167,6 +167,7 @@ FAKE cuGraphExecKernelNodeSetParams(cu::graph_exec, cu::graph_node which, const 
   if (look) look(&how, to->arguments);
   return 0;
 }
+FAKE cuStreamWaitEvent(cu::stream, cu::event, unsigned) { return in_context("cuStreamWaitEvent"); }
 FAKE cuStreamGetCtx(cu::stream, cu::context* out) { *out = stream_owner ? stream_owner : primary(); return called("cuStreamGetCtx"); }
 FAKE cuStreamCreate(cu::stream* out, unsigned) { IN_CONTEXT(cuStreamCreate); *out = reinterpret_cast<cu::stream>(&counts); return 0; }
 FAKE cuStreamDestroy_v2(cu::stream) { return in_context("cuStreamDestroy_v2"); }

@@ -48,6 +48,8 @@ void set_wait_limit(device::machine& gpu, double seconds);
 
 struct gpu_context;  // the retained primary context
 
+class event;
+
 /// An instantiated graph. Made by stream::end_capture.
 class graph {
  public:
@@ -78,6 +80,7 @@ class stream {
   ~stream();
   std::uint64_t handle() const;
   void wait();           // all work on this stream done; raises what went wrong
+  void wait_for(const event& point);  // work that is put on this stream from here on starts behind the recorded point; the host does not wait
   void begin_capture();  // launches on this stream are recorded from here
   graph end_capture();
 
@@ -98,6 +101,7 @@ class event {
   float ms_since(const event& start) const;  // both recorded and reached
 
  private:
+  friend class stream;
   std::shared_ptr<gpu_context> context_;
   void* handle_ = nullptr;
 };
