@@ -196,3 +196,14 @@ TEST_CASE("a forked child is told, and its destructors leave the driver alone") 
   CHECK(status == 0);
   m->run(*code, "k", launch_of(1));  // the parent goes on
 }
+
+TEST_CASE("a buffer that outlives its machine releases nothing") {
+  fake().reset();
+  auto m = runtime::open(0);
+  device::buffer b(*m, 100), moved = std::move(b);
+  device::buffer gone(*m, 100);
+  m.reset();
+  fake().reset();
+  { const device::buffer end = std::move(moved); }
+  CHECK(fake().calls("cuMemFree_v2") == 0);
+}
