@@ -3,7 +3,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstring>
+#include <thread>
+#include <vector>
 
 #include "fake.hpp"
 #include "tlx/runtime/gpu.hpp"
@@ -206,4 +209,38 @@ TEST_CASE("a buffer that outlives its machine releases nothing") {
   fake().reset();
   { const device::buffer end = std::move(moved); }
   CHECK(fake().calls("cuMemFree_v2") == 0);
+}
+
+TEST_CASE("threads that allocate, load, launch, check pointers, capture and wait at the same time") {
+  fake().reset();
+  const auto m = runtime::open(0);
+  const device::kernel k = one_view();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i) {
+        const auto code = m->load({.ptx = "fake ptx", .cubin = {}});
+        const device::buffer b(*m, 256);
+        runtime::check_pointers(*m, k, {device::view_value(b.where(), {8})});
+        runtime::stream s(*m);
+        runtime::event e(*m);
+        device::launch how = launch_of(static_cast<std::uint64_t>(i));
+        how.stream = s.handle();
+        if (t == 0) s.begin_capture();  // the fake driver has one capture at a time
+        m->run(*code, i % 2 ? "k" : "l", how);
+        if (t == 0) {
+          runtime::graph g = s.end_capture();
+          if (g.kernel_count() == 0) ++wrong;
+          g.update(0, *m, *code, "k", how);
+          g.launch(s.handle());
+        }
+        e.record(s.handle());
+        s.wait_for(e);
+        s.wait();
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  m->wait();
+  CHECK(wrong == 0);
 }

@@ -22,7 +22,7 @@ thread_local std::vector<cu::context> stack;
 void (*look)(const cu::launch_config*, void**) = nullptr;
 std::atomic<bool> capturing{false};
 std::atomic<std::uintptr_t> recorded_launches{0};
-cu::graph_node last_node = nullptr;
+thread_local cu::graph_node last_node = nullptr;
 cu::context stream_owner = nullptr;
 int peers = 1;
 constexpr unsigned long long host_memory = 0x1000, far_memory = 0xff00000000000000;  // the ends of what kernels reach
