@@ -31,7 +31,8 @@ TLX_API const char* tlx_version(void);
 TLX_API const char* tlx_last_error(void);
 TLX_API const char* tlx_last_error_id(void);
 
-/* "gpu:0" (in the device's primary context) or "sim:sm_90a", "sim:sm_100a", ... */
+/* "gpu:0" (in the device's primary context), "gpu:current" (in the calling thread's current context, which must outlive the machine) or "sim:sm_90a",
+ * "sim:sm_100a", ... */
 TLX_API tlx_status tlx_open(const char* name, tlx_machine** out);
 TLX_API void tlx_close(tlx_machine* machine); /* NULL is nothing to do */
 

@@ -82,6 +82,7 @@ void need(const void* pointer, const char* name) {
 }
 
 std::unique_ptr<device::machine> open_by_name(const std::string& name) {
+  if (name == "gpu:current") return runtime::open_current();
   if (name.rfind("gpu:", 0) == 0) {
     int ordinal = -1;
     const auto [end, bad] = std::from_chars(name.data() + 4, name.data() + name.size(), ordinal);
@@ -92,7 +93,7 @@ std::unique_ptr<device::machine> open_by_name(const std::string& name) {
 #endif
   raise(user_error({.id = "machine-unknown",
                     .what = "there is no machine \"" + name + "\"",
-                    .because = "machines are gpu:N, and sim:TARGET where the simulator is built in",
+                    .because = "machines are gpu:N, gpu:current, and sim:TARGET where the simulator is built in",
                     .fix = {"use gpu:0 or sim:sm_90a"}}));
 }
 
@@ -240,6 +241,7 @@ tlx_status tlx_launch(tlx_kernel* kernel, const tlx_value* arguments, size_t cou
     kernel->arguments.resize(count);
     for (size_t i = 0; i < count; ++i) convert(arguments[i], kernel->arguments[i]);
     const device::launch& how = kernel->bind(kernel->arguments, stream);
+    runtime::check_pointers(*kernel->machine, kernel->description, kernel->arguments);
     kernel->machine->run(*kernel->code, kernel->description.entry, how);
   });
 }

@@ -21,7 +21,7 @@ std::unique_ptr<ir::kernel> with_type(int dimension, const std::string& name, co
   return dimension == 64 ? traced<T, 64>(name, target) : traced<T, 128>(name, target);
 }
 
-std::string name_of(tile::element type, int dimension) { return cat("block_attention_", tile::name(type), "_d", dimension); }
+std::string name_of(tile::element type, int dimension) { return std::string("block_attention_").append(tile::name(type)).append("_d").append(std::to_string(dimension)); }
 
 }  // namespace
 
