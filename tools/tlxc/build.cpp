@@ -13,8 +13,8 @@
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
-#include "tlx/jit/sha256.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/support/sha256.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/version.hpp"
 #include "verbs.hpp"
@@ -77,7 +77,7 @@ void compile_all(std::vector<job>& jobs, const tlx::jit::compile_options& how, s
 
 json file_entry(const std::string& folder, const std::string& name, const std::string& bytes) {
   tlx::write_file(folder + "/" + name, bytes);
-  return {{"path", name}, {"bytes", bytes.size()}, {"sha256", tlx::jit::sha256_hex(bytes)}};
+  return {{"path", name}, {"bytes", bytes.size()}, {"sha256", tlx::sha256_hex(bytes)}};
 }
 
 // Files of one kernel: its own manifest, which tlx_load() takes as it is, PTX, and the cubin if there is one.

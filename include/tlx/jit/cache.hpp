@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tlx/jit/sha256.hpp"
+#include "tlx/support/sha256.hpp"
 
 namespace tlx::jit {
 
