@@ -11,7 +11,7 @@ namespace tlxc {
 
 namespace {
 
-std::vector<verb> all_verbs() { return {build_verb(), list_verb(), print_verb(), run_verb(), sim_verb(), show_verb(), explain_verb(), cache_verb()}; }
+std::vector<verb> all_verbs() { return {build_verb(), inspect_verb(), sign_verb(), list_verb(), print_verb(), run_verb(), sim_verb(), show_verb(), explain_verb(), cache_verb()}; }
 
 int help() {
   std::printf("usage: tlxc VERB [arguments]\n\n");
