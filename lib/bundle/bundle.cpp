@@ -24,7 +24,7 @@ struct bundle::state {
 
 namespace {
 
-using json = nlohmann::json;
+using json = nlohmann::ordered_json;  // that of manifests: one parser in a small program
 
 [[noreturn]] void malformed(const source& from, const std::string& what) {
   raise(user_error({.id = "bundle-malformed", .what = cat(from.name(), " is no whole bundle: ", what), .because = "a bundle is one file that tlxc build wrote",

@@ -10,17 +10,6 @@ namespace tlx::bundle {
 
 #ifdef TLX_HAS_ZSTD
 
-bool can_compress() { return true; }
-
-std::string compressed(const std::string& bytes) {
-  constexpr int level = 19;  // the best that needs no large window; made once, read often
-  std::string out(ZSTD_compressBound(bytes.size()), '\0');
-  const size_t size = ZSTD_compress(out.data(), out.size(), bytes.data(), bytes.size(), level);
-  if (ZSTD_isError(size) || size >= bytes.size()) return {};
-  out.resize(size);
-  return out;
-}
-
 std::string decompressed(const std::string& stored, std::uint64_t bytes, const std::string& name) {
   std::string out(bytes, '\0');
   const size_t size = ZSTD_decompress(out.data(), out.size(), stored.data(), stored.size());
@@ -32,8 +21,6 @@ std::string decompressed(const std::string& stored, std::uint64_t bytes, const s
 
 #else
 
-bool can_compress() { return false; }
-std::string compressed(const std::string&) { return {}; }
 std::string decompressed(const std::string&, std::uint64_t, const std::string& name) {
   raise(user_error({.id = "bundle-codec-missing", .what = cat("parts of ", name, " are compressed by zstd"), .because = "this tlx was built without zstd",
                     .fix = {"build tlx with -DTLX_WITH_ZSTD=ON", "build the bundle with --no-compression"}}));
