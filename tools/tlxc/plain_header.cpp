@@ -17,9 +17,7 @@ namespace {
 constexpr const char* preamble =
     "/* Made by tlxc build, with the cubins beside it; not edited by hand. C11 or C++.\n"
     " *\n"
-    " * NAME_TARGET_parameters is what the entry takes, field by field: give cuLaunchKernelEx() the struct with CU_LAUNCH_PARAM_BUFFER_POINTER, or an array of the\n"
-    " * addresses of its fields. A map is a CUtensorMap: cuTensorMapEncodeTiled() with the view's extents and strides (innermost first) and the row of\n"
-    " * NAME_TARGET_maps. NAME_TARGET_grid() is the grid for filled parameters; no grid, nothing to launch. Nothing is checked here: tlx/c.h does that. */\n"
+    " * NAME_TARGET_parameters is what the entry takes, field by field; NAME_TARGET_pointers() fills the array of pointers that cuLaunchKernelEx() wants. A map is a\n * CUtensorMap: cuTensorMapEncodeTiled() with the view's extents and strides (innermost first) and its row of NAME_TARGET_maps. NAME_TARGET_grid() is the\n * grid for filled parameters; a zero in it: nothing to launch. Nothing is checked here: tlx/c.h does that. */\n"
     "#ifndef TLX_KERNELS_H\n#define TLX_KERNELS_H\n#include <stddef.h>\n#include <stdint.h>\n#ifdef __cplusplus\n#define TLX_CHECK_OFFSET(type, field, bytes) static_assert(offsetof(type, field) == bytes, \"offset\")\n"
     "#else\n#define TLX_CHECK_OFFSET(type, field, bytes) _Static_assert(offsetof(type, field) == bytes, \"offset\")\n#endif\n\n"
     "/* `view`: name of the parameter; `element` as in the manifest; box innermost first. */\n"
@@ -79,11 +77,12 @@ std::string c_type(const tlx::device::kernel& k, const parameter_field& f) {
 std::string section(const tlx::device::kernel& k) {
   const std::string id = identifier(k.name + "_" + k.target, "kernel");
   const tlx::device::parameter_block block = tlx::device::lay_out(k);
-  std::string fields, checks, maps;
+  std::string fields, checks, maps, pointers;
   for (const parameter_field& f : block.fields) {
     const std::string name = c_name(tlx::device::field_name(k, f));
     const bool map = f.what == parameter_field::kind::map;
     fields += cat("  ", map ? "TLX_ALIGNED(128) " : "", c_type(k, f), " ", name, map ? "[128]" : "", ";\n");
+    pointers += cat("  pointers[", &f - block.fields.data(), "] = ", map ? "" : "&", "p->", name, ";\n");
     checks += cat("TLX_CHECK_OFFSET(", id, "_parameters, ", name, ", ", f.offset, ");\n");
   }
   for (const tlx::device::map_rule& m : k.maps) {
@@ -93,10 +92,11 @@ std::string section(const tlx::device::kernel& k) {
                 m.l2_promotion_bytes, "},\n");
   }
   std::string out = cat("/* ", k.name, ".", k.target, ".cubin */\nenum {\n  ", id, "_block = ", k.block.x, ", ", id, "_shared_bytes = ", k.dynamic_shared_bytes, ", ", id, "_cluster_x = ", k.cluster.x, ", ", id,
-                        "_cluster_y = ", k.cluster.y, ", ", id, "_cluster_z = ", k.cluster.z, ",\n  ", id, "_dependent = ", k.dependent ? 1 : 0, ", ", id, "_parameter_bytes = ", block.bytes, "\n};\n");
+                        "_cluster_y = ", k.cluster.y, ", ", id, "_cluster_z = ", k.cluster.z, ",\n  ", id, "_dependent = ", k.dependent ? 1 : 0, ", ", id, "_field_count = ", block.fields.size(), "\n};\n");
   out += cat("static const char ", id, "_entry[] = \"", k.entry, "\";\n");
   out += cat("typedef struct {\n", fields, "} ", id, "_parameters;\n", checks);
   if (!maps.empty()) out += cat("static const struct tlx_map ", id, "_maps[] = {\n", maps, "};\n");
+  out += cat("static inline void ", id, "_pointers(", id, "_parameters *p, void *pointers[", block.fields.size(), "]) {\n", pointers, "}\n");
   out += cat("static inline void ", id, "_grid(const ", id, "_parameters *p, int processors, int64_t grid[3]) {\n  (void)p, (void)processors;\n  grid[0] = ", c_expression(k.grid_x), ";\n  grid[1] = ", c_expression(k.grid_y),
              ";\n  grid[2] = ", c_expression(k.grid_z), ";\n}\n\n");
   return out;

@@ -12,7 +12,7 @@ struct parameter_field {
   kind what = kind::scalar;
   int index = 0;      // of the map, or of the declared parameter
   int dimension = 0;  // extents and strides: of the view, outermost first
-  std::uint32_t offset = 0, bytes = 0;
+  std::uint32_t offset = 0, bytes = 0;  // offset from the first field: a cubin may keep the whole block at another place (sm_90a: 112 bytes on, before a map)
 };
 
 struct parameter_block {
@@ -20,7 +20,7 @@ struct parameter_block {
   std::uint32_t bytes = 0;
 };
 
-/// Offsets as ptxas lays them out: every field at a multiple of its size, maps at one of 128.
+/// Offsets as ptxas lays them out, from the first field on: every field at a multiple of its size, maps at one of 128.
 parameter_block lay_out(const kernel& k);
 
 /// "a.map", "a.address", "a.extent.0", "a.stride.0", "alpha"; a second map of one view is "a.map.1".
