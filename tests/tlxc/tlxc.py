@@ -46,6 +46,7 @@ def usage(tlxc, folder, *_):
         expect(0, tlxc, verb, "--help", out=f"usage: tlxc {verb}")
     version = next(line.split('"')[1] for line in (SOURCE / "include/tlx/version.hpp").read_text().splitlines() if "version_string" in line)
     expect(0, tlxc, "--version", out=version)
+    expect(1, tlxc, "--assembler", TLX_HIDE_TOOLKIT="1", err="[assembler-missing]")
     expect(2, tlxc)
     expect(2, tlxc, "frobnicate", err='no verb "frobnicate"')
     expect(2, tlxc, "print", err="expected KERNEL")
@@ -230,6 +231,8 @@ def build(tlxc, folder, plugin, broken, prebuilt, *_):
 
     expect(0, tlxc, "build", "--from", plugin, "--kernels", "only_sum", "--arch", "sm_100f", "--ptx-only", "--out", folder / "ptx", TLX_HIDE_TOOLKIT="1")
     check_bundle(folder / "ptx", False)
+    expect(0, tlxc, "build", plugin, "--kernels", "only_sum", "--arch", "sm_90a", "--out", folder / "or_ptx", "--or-ptx", TLX_HIDE_TOOLKIT="1")
+    check_bundle(folder / "or_ptx", False)
     expect(1, tlxc, "build", "--from", plugin, "--kernels", "only_sum", "--arch", "sm_90a", "--out", folder / "none", TLX_HIDE_TOOLKIT="1", err="[assembler-missing]")
     check(not (folder / "none").exists(), "nothing is written without an assembler")
     expect(1, tlxc, "build", "--from", broken, "--arch", "sm_90a", "--ptx-only", "--out", folder / "none",

@@ -133,7 +133,7 @@ void write_bundle(const outputs& to, const std::vector<tlx::bundle::compiled>& k
 
 int run(const arguments& given) {
   const std::vector<std::string> targets = targets_of(given);
-  const bool assemble = !given.has("--ptx-only");
+  const bool assemble = !given.has("--ptx-only") && (tlx::jit::has_assembler() || !given.has("--or-ptx"));
   const auto workers = static_cast<size_t>(given.number("--jobs", std::max(1U, std::thread::hardware_concurrency()), 1));
   outputs_of(given, "");  // a wrong command line is told before anything is asked of the machine
   const outputs to = outputs_of(given, assemble ? tlx::jit::assembler_version() : "");  // before anything is compiled: its absence is an error
@@ -176,6 +176,7 @@ verb build_verb() {
            {"--kernels", "REGEX", "only kernels whose name matches (POSIX extended, anywhere in the name)"},
            {"--jobs", "N", "compilations side by side (as many as there are processors)"},
            {"--ptx-only", nullptr, "no cubins; needs no assembler"},
+           {"--or-ptx", nullptr, "where there is no assembler, PTX alone instead of an error: a GPU's driver assembles it"},
            {"--cache", nullptr, "take kernels from the cache where they are in it, and put them there"},
            {"--line-info", nullptr, "source lines for profilers; the paths of the sources are then in the files"},
            {"--deny-advisories", nullptr, "remarks of the assembler that cost speed are errors"}},
