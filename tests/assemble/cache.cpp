@@ -17,6 +17,7 @@
 #include "tlx/support/text.hpp"
 
 using namespace tlx::jit;
+using tlx::sha256, tlx::sha256_hex;
 namespace fs = std::filesystem;
 
 namespace {

@@ -121,7 +121,7 @@ int run(const arguments& given) {
     if (k.name == name) kernel = &k;
   if (!kernel) throw usage_error(cat("there is no library kernel \"", name, "\"; tlxc list shows them"));
   kernel_entry entry;
-  for (const kernel_entry& e : kernels_of(given))
+  for (const kernel_entry& e : kernels_of(libraries_of(given, false), {}))
     if (e.full_name() == name) entry = e;
 
   const bool gpu = machine.rfind("gpu", 0) == 0;

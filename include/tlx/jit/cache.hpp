@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tlx/jit/sha256.hpp"
+#include "tlx/support/sha256.hpp"
 
 namespace tlx::jit {
 
