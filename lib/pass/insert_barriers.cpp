@@ -284,6 +284,7 @@ class inserter {
 
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
     ir::builder b = ir::builder::before(k_, fill);
+    if (ring_->integer("meet")) meet(b, who);
     value stage = stage_of(b, s);
     if (!single_) {
       value address = barrier(b, "empty", stage), parity = b.get(s.parity);

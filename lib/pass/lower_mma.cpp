@@ -109,7 +109,7 @@ class lowerer {
     value cell = cells_.at(read.operands[0]);
     value whole = read_before(read, cell);
     if (!whole) {
-      b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", std::int64_t{0}}});
+      b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", newer_groups(read, cell)}});
       whole = b.get(cell);
     }
     value part = whole;
@@ -118,6 +118,23 @@ class lowerer {
     if (read.operands.size() == 2) part = b.select(read.operands[1], part, b.splat(0.0, ir::type::scalar(part->type.element)));
     ir::replace_uses(k_.body, read.result(), part);
     ir::erase(read);
+  }
+
+  // Groups committed after the product that wrote the accumulator: they may stay in flight. 0 where the order is not plain.
+  static std::int64_t newer_groups(const ir::op& read, value cell) {
+    std::int64_t commits = 0;
+    bool plain = false;
+    for (const auto& o : read.parent->ops) {
+      if (o.get() == &read) break;
+      if (o->is(opcode::wgmma_mma) && o->operands[0] == cell) {
+        commits = 0;
+        plain = true;
+      }
+      if (o->is(opcode::wgmma_commit)) ++commits;
+      for (const auto& inner : o->regions)
+        ir::walk(*inner, [&](const ir::op& other) { plain = plain && !other.is(opcode::wgmma_mma); });
+    }
+    return plain ? commits - 1 : 0;  // one of them is its own
   }
 
   // What an earlier read of the same region got, if nothing has written the accumulator since.

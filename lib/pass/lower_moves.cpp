@@ -130,8 +130,10 @@ class lowerer {
     value row = b.mul(warp, slab.rows);
     auto copy_out = [&](ir::builder& c) {
       value address = c.add(b_base(c, store), c.mul(c.cast(warp, tile::element::u32), store.integer("stage_per_warp")));
-      each_warp_elected(c, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", store.integer("pending")}, {"read", std::int64_t{1}}}); });
-      c.make(opcode::barrier_warp);
+      if (store.integer("pending") >= 0) {  // an earlier store may still be read from here
+        each_warp_elected(c, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", store.integer("pending")}, {"read", std::int64_t{1}}}); });
+        c.make(opcode::barrier_warp);
+      }
       c.make(opcode::shared_write, {tile_value, address}, {},
              {{"swizzle", std::int64_t{slab.swizzle_bytes}}, {"slab", std::int64_t{1}}, {"slab_rows", std::int64_t{slab.rows}}});
       c.make(opcode::fence_async);

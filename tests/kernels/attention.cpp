@@ -1,8 +1,8 @@
-// host::block_attention against float64 on every machine of the run.
+// host::block_attention and its backward pass against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
 #include "tests/support/machines.hpp"
-#include "tests/support/problems.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/support/error.hpp"
 
@@ -12,10 +12,10 @@ constexpr auto half = tile::element::f16;
 
 namespace {
 
-void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t seed = 1) {
+void expect_pass(test::machine_under_test& m, const attention_case& c, std::uint64_t seed) {
   std::string lengths;
   for (size_t i = 0; i < std::min<size_t>(c.lengths.size(), 12); ++i) lengths += cat(c.lengths[i], " ");
-  CAPTURE(cat(tile::name(c.type), " D ", c.dimension, " heads ", c.heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
+  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " D ", c.dimension, " heads ", c.heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
   try {
     problems::attention_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -23,6 +23,14 @@ void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t 
     CHECK_MESSAGE(v.ok, v.why);
   } catch (const error& e) {
     FAIL_CHECK(std::string(e.what()));
+  }
+}
+
+// Both passes.
+void expect(test::machine_under_test& m, attention_case c, std::uint64_t seed = 1) {
+  for (const bool backward : {false, true}) {
+    c.backward = backward;
+    expect_pass(m, c, seed);
   }
 }
 

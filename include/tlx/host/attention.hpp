@@ -1,4 +1,4 @@
-// Block attention forward in one call.
+// Block attention in one call, forward and backward.
 #pragma once
 #include <cstdint>
 
@@ -26,5 +26,10 @@ struct attention_problem {
 /// o = softmax(scale * q k^T) v inside blocks of 64 tokens counted from each sequence's start; lengths from 0 up.
 /// Raises user_error: attention-dimension, attention-type, and what bind raises.
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what);
+
+/// dq, dk, dv of block_attention() for the gradient d_o of its result, in one kernel: o is not needed, nor anything else from the forward pass. The same
+/// bits every time. Raises what block_attention() raises.
+void block_attention_backward(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& d_o, const tokens& dq, const tokens& dk, const tokens& dv,
+                              const attention_problem& what);
 
 }  // namespace tlx::host

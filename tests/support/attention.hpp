@@ -1,0 +1,237 @@
+// Block attention with known answers, forward and backward: jagged inputs among NaN, float64 references by plain loops, derived tolerances.
+#pragma once
+#include <array>
+
+#include "tests/support/problems.hpp"
+#include "tlx/host/attention.hpp"
+
+namespace tlx::problems {
+
+struct attention_case {
+  std::vector<int> lengths;
+  std::int64_t heads = 2;
+  int dimension = 64;
+  tile::element type = tile::element::bf16;
+  std::int64_t sample_tiles = 0;  // blocks that are checked, 0: all
+  std::int64_t pad = 0;           // extra elements between tokens
+  bool head_major = false;        // (head, token, dimension) in memory
+  std::int64_t extra_tokens = 0;  // tokens that belong to no sequence: nobody may read or write them
+  std::vector<int> poisoned = {}; // sequences whose inputs are NaN; their results are not looked at
+  float sigma = 1;                // standard deviation of the inputs
+  bool backward = false;          // dq, dk, dv instead of o
+};
+
+/// Block attention over jagged sequences. Everything around the sequences is NaN in every tensor and must not leak; nor may one sequence into another.
+class attention_problem {
+ public:
+  attention_problem(device::machine& m, const attention_case& c, std::uint64_t seed = 1) : c_(c), machine_(&m) {
+    offsets_.push_back(0);
+    for (int l : c.lengths) offsets_.push_back(offsets_.back() + l);
+    tokens_ = offsets_.back() + c.extra_tokens;
+    for (int i = 0; i < inputs(); ++i) {
+      tensors_.push_back(make(c.heads));
+      fill(tensors_.back(), seed + static_cast<std::uint64_t>(i));
+    }
+    for (int i = 0; i < outputs(); ++i) tensors_.push_back(make(c.heads));
+    for (tensor& t : tensors_) {
+      t.on = device::buffer(m, t.all.size() * 2);
+      t.on.write(t.all.data(), t.all.size() * 2);
+    }
+    offsets_on_ = device::buffer(m, offsets_.size() * 4);
+    offsets_on_.write(offsets_.data(), offsets_.size() * 4);
+  }
+
+  void run(host::session& s, std::uint64_t stream = 0) {
+    host::attention_problem p;
+    p.type = c_.type;
+    p.token_count = tokens_;
+    p.heads = c_.heads;
+    p.dimension = c_.dimension;
+    p.offsets = offsets_on_.where();
+    p.batch = static_cast<std::int64_t>(c_.lengths.size());
+    p.stream = stream;
+    auto at = [&](std::size_t i) { return host::tokens{tensors_[i].on.where() + static_cast<std::uint64_t>(guard_) * 2, tensors_[i].token_stride, tensors_[i].head_stride}; };
+    if (c_.backward) host::block_attention_backward(s, at(0), at(1), at(2), at(3), at(4), at(5), at(6), p);
+    else host::block_attention(s, at(0), at(1), at(2), at(3), p);
+  }
+  std::int64_t tokens() const { return tokens_; }
+  /// Bytes that a pass must move: each input and each output once.
+  double bytes() const { return 2.0 * static_cast<double>(inputs() + outputs()) * static_cast<double>(offsets_.back() * c_.heads * c_.dimension); }
+  /// All elements of the results' memory, guards included.
+  std::vector<std::uint16_t> result() const {
+    std::vector<std::uint16_t> all;
+    for (int i = 0; i < outputs(); ++i) {
+      const std::vector<std::uint16_t> got = fetched(i);
+      all.insert(all.end(), got.begin(), got.end());
+    }
+    return all;
+  }
+
+  verdict check() {
+    machine_->wait();
+    verdict v;
+    std::vector<std::vector<std::uint16_t>> got;
+    for (int i = 0; i < outputs(); ++i) {
+      got.push_back(fetched(i));
+      check_guards(output(i), got.back(), v);
+    }
+    if (!v.ok) return v;
+    std::vector<score> scores(got.size());
+    std::int64_t tiles = 0, seen = 0;
+    for (int l : c_.lengths) tiles += (l + block - 1) / block * c_.heads;
+    const std::int64_t step = c_.sample_tiles && tiles > c_.sample_tiles ? tiles / c_.sample_tiles : 1;
+    for (std::size_t s = 0; s < c_.lengths.size(); ++s)
+      for (std::int64_t first = is_poisoned(s) ? offsets_[s + 1] : offsets_[s]; first < offsets_[s + 1]; first += block)
+        for (std::int64_t h = 0; h < c_.heads; ++h)
+          if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(block, offsets_[s + 1] - first), h, got, v, scores);
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      const double relative = scores[i].size > 0 ? std::sqrt(scores[i].error / scores[i].size) : 0;
+      v.rel_l2 = std::max(v.rel_l2, relative);
+      // 45 dB, for each result by itself; one element alone has no average to speak of
+      if (relative > 5.6e-3 && v.checked > 4096 && v.ok) v = {false, relative, cat(names()[i], ": ", -20 * std::log10(relative), " dB, less than 45"), v.checked};
+    }
+    return v;
+  }
+
+ private:
+  static constexpr std::int64_t guard_ = 64, block = 64;
+  struct tensor {
+    std::int64_t heads, token_stride, head_stride;
+    std::vector<std::uint16_t> all;
+    device::buffer on = {};
+    std::size_t place(std::int64_t token, std::int64_t head, int d) const { return static_cast<std::size_t>(guard_ + token * token_stride + head * head_stride + d); }
+  };
+  struct score {
+    double error = 0, size = 0;
+  };
+
+  int inputs() const { return c_.backward ? 4 : 3; }
+  int outputs() const { return c_.backward ? 3 : 1; }
+  const tensor& output(int i) const { return tensors_[static_cast<std::size_t>(inputs() + i)]; }
+  std::vector<const char*> names() const { return c_.backward ? std::vector<const char*>{"dq", "dk", "dv"} : std::vector<const char*>{"o"}; }
+  std::vector<std::uint16_t> fetched(int i) const {
+    std::vector<std::uint16_t> got(output(i).all.size());
+    output(i).on.read(got.data(), got.size() * 2);
+    return got;
+  }
+
+  tensor make(std::int64_t heads) const {
+    tensor t{heads, c_.head_major ? c_.dimension + c_.pad : c_.dimension * heads + c_.pad, c_.head_major ? (c_.dimension + c_.pad) * tokens_ : c_.dimension, {}};
+    t.all.assign(static_cast<std::size_t>(guard_ + std::max<std::int64_t>(0, tokens_ - 1) * t.token_stride + (heads - 1) * t.head_stride + c_.dimension + guard_), nan_bits());
+    return t;
+  }
+  bool is_poisoned(std::size_t sequence) const { return std::find(c_.poisoned.begin(), c_.poisoned.end(), static_cast<int>(sequence)) != c_.poisoned.end(); }
+  void fill(tensor& t, std::uint64_t seed) const {
+    const std::int64_t width = t.heads * c_.dimension;
+    const std::vector<std::uint16_t> values = random_values(static_cast<std::size_t>(offsets_.back() * width), c_.type, seed, c_.sigma);
+    for (std::size_t s = 0; s < c_.lengths.size(); ++s) {
+      if (is_poisoned(s)) continue;
+      for (std::int64_t i = offsets_[s]; i < offsets_[s + 1]; ++i)
+        for (std::int64_t h = 0; h < t.heads; ++h) std::copy_n(values.begin() + i * width + h * c_.dimension, c_.dimension, t.all.begin() + static_cast<std::ptrdiff_t>(t.place(i, h, 0)));
+    }
+  }
+  void check_guards(const tensor& t, const std::vector<std::uint16_t>& got, verdict& v) const {
+    std::vector<bool> mine(got.size());
+    for (std::int64_t i = 0; i < offsets_.back(); ++i)
+      for (std::int64_t h = 0; h < t.heads; ++h)
+        for (int d = 0; d < c_.dimension; ++d) mine[t.place(i, h, d)] = true;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      if (!mine[i] && got[i] != nan_bits() && v.ok) v = {false, 0, cat("wrote outside the result, at element ", static_cast<std::int64_t>(i) - guard_), 0};
+  }
+
+  // A rows x columns matrix of float64 with the sums of magnitudes from which tolerances are derived.
+  struct matrix {
+    std::int64_t rows, cols;
+    std::vector<double> value, bound;
+    matrix(std::int64_t r, std::int64_t c) : rows(r), cols(c), value(static_cast<std::size_t>(r * c)), bound(value.size()) {}
+    double& at(std::int64_t i, std::int64_t j) { return value[static_cast<std::size_t>(i * cols + j)]; }
+    double& off(std::int64_t i, std::int64_t j) { return bound[static_cast<std::size_t>(i * cols + j)]; }
+  };
+  matrix input(std::size_t which, std::int64_t first, std::int64_t rows, std::int64_t head) const {
+    matrix m(rows, c_.dimension);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (int d = 0; d < c_.dimension; ++d) m.at(i, d) = decode(tensors_[which].all[tensors_[which].place(first + i, head, d)], c_.type);
+    return m;
+  }
+  // a * b^T or a^T * b or a * b of values, and of bounds of a with magnitudes of b
+  template <class A, class B>
+  static matrix product(std::int64_t rows, std::int64_t cols, std::int64_t inner, A&& a, B&& b) {
+    matrix m(rows, cols);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t k = 0; k < inner; ++k) {
+        const auto [x, bound] = a(i, k);
+        for (std::int64_t j = 0; j < cols; ++j) {
+          const double y = b(k, j);
+          m.at(i, j) += x * y;
+          m.off(i, j) += bound * std::abs(y);
+        }
+      }
+    return m;
+  }
+
+  void check_block(std::int64_t first, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) {
+    const double scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), unit = roundoff(c_.type);
+    const double subnormal = c_.type == tile::element::f16 ? 0x1p-25 : 0;
+    matrix q = input(0, first, rows, head), k = input(1, first, rows, head), w = input(2, first, rows, head);
+    using pair = std::pair<double, double>;
+    matrix p = product(rows, rows, c_.dimension, [&](auto i, auto d) { return pair(q.at(i, d) * scale, 0); }, [&](auto d, auto j) { return k.at(j, d); });
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+      for (std::int64_t j = 0; j < rows; ++j) largest = std::max(largest, p.at(i, j));
+      for (std::int64_t j = 0; j < rows; ++j) sum += p.at(i, j) = std::exp(p.at(i, j) - largest);
+      for (std::int64_t j = 0; j < rows; ++j) {
+        p.at(i, j) /= sum;
+        // a probability is rounded to the type; scores carry f32 error (a few 2^-20 in the exponent)
+        p.off(i, j) = (1.1 * unit + 0x1p-17) * p.at(i, j) + subnormal;
+      }
+    }
+    if (!c_.backward) {
+      matrix o = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(p.at(i, j), p.off(i, j)); }, [&](auto j, auto d) { return w.at(j, d); });
+      return compare(0, first, head, o, got[0], v, scores[0]);
+    }
+    matrix g = input(3, first, rows, head);
+    matrix dp = product(rows, rows, c_.dimension, [&](auto i, auto d) { return pair(g.at(i, d), std::abs(g.at(i, d))); }, [&](auto d, auto j) { return w.at(j, d); });
+    matrix ds(rows, rows);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      double sum = 0, size = 0;
+      for (std::int64_t j = 0; j < rows; ++j) {
+        sum += p.at(i, j) * dp.at(i, j);
+        size += p.at(i, j) * dp.off(i, j);
+      }
+      for (std::int64_t j = 0; j < rows; ++j) {
+        ds.at(i, j) = p.at(i, j) * (dp.at(i, j) - sum) * scale;
+        // f32 errors of p, of dp (accumulated, relative to its magnitudes) and of the row's sum; then one rounding to the type
+        ds.off(i, j) = 0x1p-17 * p.at(i, j) * (dp.off(i, j) + size) * scale + 1.1 * unit * std::abs(ds.at(i, j)) + subnormal;
+      }
+    }
+    matrix dq = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(ds.at(i, j), ds.off(i, j)); }, [&](auto j, auto d) { return k.at(j, d); });
+    matrix dk = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(ds.at(j, i), ds.off(j, i)); }, [&](auto j, auto d) { return q.at(j, d); });
+    matrix dv = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(p.at(j, i), p.off(j, i)); }, [&](auto j, auto d) { return g.at(j, d); });
+    compare(0, first, head, dq, got[0], v, scores[0]);
+    compare(1, first, head, dk, got[1], v, scores[1]);
+    compare(2, first, head, dv, got[2], v, scores[2]);
+  }
+
+  void compare(int which, std::int64_t first, std::int64_t head, matrix& expected, const std::vector<std::uint16_t>& got, verdict& v, score& s) const {
+    for (std::int64_t i = 0; i < expected.rows; ++i)
+      for (int d = 0; d < c_.dimension; ++d) {
+        const double value = decode(got[output(which).place(first + i, head, d)], c_.type), wanted = expected.at(i, d);
+        const double tolerance = expected.off(i, d) + 1.01 * roundoff(c_.type) * std::abs(wanted) + 0x1p-24;  // the result is rounded
+        const double off = std::abs(value - wanted);
+        if (!(off <= tolerance) && v.ok)
+          v = {false, 0, cat(names()[static_cast<std::size_t>(which)], ": token ", first + i, " head ", head, " dimension ", d, ": ", value, ", expected ", wanted, " within ", tolerance), 0};
+        s.error += off * off;
+        s.size += wanted * wanted;
+        ++v.checked;
+      }
+  }
+
+  attention_case c_;
+  device::machine* machine_;
+  std::vector<std::int32_t> offsets_;
+  std::int64_t tokens_ = 0;
+  std::vector<tensor> tensors_;  // inputs, then results
+  device::buffer offsets_on_;
+};
+
+}  // namespace tlx::problems
