@@ -19,7 +19,7 @@ std::vector<row> measure_launch(const setting& on) {
   const std::string ptx = streaming_ptx(shape);
   void* const function = on.of.load(ptx, "stream");
   const std::shared_ptr<device::module> code = on.gpu.load({.ptx = ptx, .cubin = {}});
-  const device::launch how = streaming_launch(shape, a.where(), b.where(), c.where(), d.where(), 64 * 64 * 2, stream.handle());
+  const device::launch how = streaming_launch(shape, {a.where(), b.where(), c.where(), d.where()}, 64 * 64 * 2, stream.handle());
   runtime::prepare(on.gpu, *code, "stream", 0);
   std::uint64_t pa = a.where(), pb = b.where(), pc = c.where(), pd = d.where();
   std::uint32_t vectors = 64 * 64 * 2 / 16;

@@ -444,7 +444,7 @@ class inserter {
       r.make(opcode::tmem_fence);
       r.set(parity, r.binary(opcode::bit_xor, r.get(parity), r.integer(1)));
     }
-    if (again && !reads.empty())
+    if ((again && !reads.empty()) || acc.integer("reuses"))
       for (ir::op* product : products) {
         ir::builder w = ir::builder::before(k_, *product);
         w.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});

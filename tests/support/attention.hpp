@@ -1,8 +1,6 @@
 // Block attention with known answers, forward and backward: jagged inputs among NaN, float64 references by plain loops, derived tolerances.
 #pragma once
-#include <array>
-
-#include "tests/support/problems.hpp"
+#include "tests/support/attention_reference.hpp"
 #include "tlx/host/attention.hpp"
 
 namespace tlx::problems {
@@ -139,87 +137,25 @@ class attention_problem {
       if (!mine[i] && got[i] != nan_bits() && v.ok) v = {false, 0, cat("wrote outside the result, at element ", static_cast<std::int64_t>(i) - guard_), 0};
   }
 
-  // A rows x columns matrix of float64 with the sums of magnitudes from which tolerances are derived.
-  struct matrix {
-    std::int64_t rows, cols;
-    std::vector<double> value, bound;
-    matrix(std::int64_t r, std::int64_t c) : rows(r), cols(c), value(static_cast<std::size_t>(r * c)), bound(value.size()) {}
-    double& at(std::int64_t i, std::int64_t j) { return value[static_cast<std::size_t>(i * cols + j)]; }
-    double& off(std::int64_t i, std::int64_t j) { return bound[static_cast<std::size_t>(i * cols + j)]; }
-  };
-  matrix input(std::size_t which, std::int64_t first, std::int64_t rows, std::int64_t head) const {
-    matrix m(rows, c_.dimension);
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (int d = 0; d < c_.dimension; ++d) m.at(i, d) = decode(tensors_[which].all[tensors_[which].place(first + i, head, d)], c_.type);
-    return m;
+  bounded_matrix input(std::size_t which, std::int64_t first, std::int64_t rows, std::int64_t head) const {
+    const tensor& t = tensors_[which];
+    return bounded_matrix(rows, c_.dimension, [&](std::int64_t i, std::int64_t d) { return decode(t.all[t.place(first + i, head, static_cast<int>(d))], c_.type); });
   }
-  // a * b^T or a^T * b or a * b of values, and of bounds of a with magnitudes of b
-  template <class A, class B>
-  static matrix product(std::int64_t rows, std::int64_t cols, std::int64_t inner, A&& a, B&& b) {
-    matrix m(rows, cols);
-    for (std::int64_t i = 0; i < rows; ++i)
-      for (std::int64_t k = 0; k < inner; ++k) {
-        const auto [x, bound] = a(i, k);
-        for (std::int64_t j = 0; j < cols; ++j) {
-          const double y = b(k, j);
-          m.at(i, j) += x * y;
-          m.off(i, j) += bound * std::abs(y);
-        }
-      }
-    return m;
+  void check_block(std::int64_t first, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
+    const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension))};
+    std::vector<bounded_matrix> in;
+    for (int i = 0; i < inputs(); ++i) in.push_back(input(static_cast<std::size_t>(i), first, rows, head));
+    const std::vector<bounded_matrix> wanted = c_.backward ? block_gradients(rule, in[0], in[1], in[2], in[3]) : std::vector<bounded_matrix>{block_result(rule, in[0], in[1], in[2])};
+    for (std::size_t i = 0; i < wanted.size(); ++i) compare(i, first, head, wanted[i], got[i], v, scores[i]);
   }
 
-  void check_block(std::int64_t first, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) {
-    const double scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), unit = roundoff(c_.type);
-    const double subnormal = c_.type == tile::element::f16 ? 0x1p-25 : 0;
-    matrix q = input(0, first, rows, head), k = input(1, first, rows, head), w = input(2, first, rows, head);
-    using pair = std::pair<double, double>;
-    matrix p = product(rows, rows, c_.dimension, [&](auto i, auto d) { return pair(q.at(i, d) * scale, 0); }, [&](auto d, auto j) { return k.at(j, d); });
-    for (std::int64_t i = 0; i < rows; ++i) {
-      double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (std::int64_t j = 0; j < rows; ++j) largest = std::max(largest, p.at(i, j));
-      for (std::int64_t j = 0; j < rows; ++j) sum += p.at(i, j) = std::exp(p.at(i, j) - largest);
-      for (std::int64_t j = 0; j < rows; ++j) {
-        p.at(i, j) /= sum;
-        // a probability is rounded to the type; scores carry f32 error (a few 2^-20 in the exponent)
-        p.off(i, j) = (1.1 * unit + 0x1p-17) * p.at(i, j) + subnormal;
-      }
-    }
-    if (!c_.backward) {
-      matrix o = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(p.at(i, j), p.off(i, j)); }, [&](auto j, auto d) { return w.at(j, d); });
-      return compare(0, first, head, o, got[0], v, scores[0]);
-    }
-    matrix g = input(3, first, rows, head);
-    matrix dp = product(rows, rows, c_.dimension, [&](auto i, auto d) { return pair(g.at(i, d), std::abs(g.at(i, d))); }, [&](auto d, auto j) { return w.at(j, d); });
-    matrix ds(rows, rows);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      double sum = 0, size = 0;
-      for (std::int64_t j = 0; j < rows; ++j) {
-        sum += p.at(i, j) * dp.at(i, j);
-        size += p.at(i, j) * dp.off(i, j);
-      }
-      for (std::int64_t j = 0; j < rows; ++j) {
-        ds.at(i, j) = p.at(i, j) * (dp.at(i, j) - sum) * scale;
-        // f32 errors of p, of dp (accumulated, relative to its magnitudes) and of the row's sum; then one rounding to the type
-        ds.off(i, j) = 0x1p-17 * p.at(i, j) * (dp.off(i, j) + size) * scale + 1.1 * unit * std::abs(ds.at(i, j)) + subnormal;
-      }
-    }
-    matrix dq = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(ds.at(i, j), ds.off(i, j)); }, [&](auto j, auto d) { return k.at(j, d); });
-    matrix dk = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(ds.at(j, i), ds.off(j, i)); }, [&](auto j, auto d) { return q.at(j, d); });
-    matrix dv = product(rows, c_.dimension, rows, [&](auto i, auto j) { return pair(p.at(j, i), p.off(j, i)); }, [&](auto j, auto d) { return g.at(j, d); });
-    compare(0, first, head, dq, got[0], v, scores[0]);
-    compare(1, first, head, dk, got[1], v, scores[1]);
-    compare(2, first, head, dv, got[2], v, scores[2]);
-  }
-
-  void compare(int which, std::int64_t first, std::int64_t head, matrix& expected, const std::vector<std::uint16_t>& got, verdict& v, score& s) const {
+  void compare(std::size_t which, std::int64_t first, std::int64_t head, const bounded_matrix& expected, const std::vector<std::uint16_t>& got, verdict& v, score& s) const {
+    const tensor& t = output(static_cast<int>(which));
     for (std::int64_t i = 0; i < expected.rows; ++i)
-      for (int d = 0; d < c_.dimension; ++d) {
-        const double value = decode(got[output(which).place(first + i, head, d)], c_.type), wanted = expected.at(i, d);
-        const double tolerance = expected.off(i, d) + 1.01 * roundoff(c_.type) * std::abs(wanted) + 0x1p-24;  // the result is rounded
+      for (std::int64_t d = 0; d < expected.cols; ++d) {
+        const double value = decode(got[t.place(first + i, head, static_cast<int>(d))], c_.type), wanted = expected.at(i, d), tolerance = expected.tolerance(i, d, c_.type);
         const double off = std::abs(value - wanted);
-        if (!(off <= tolerance) && v.ok)
-          v = {false, 0, cat(names()[static_cast<std::size_t>(which)], ": token ", first + i, " head ", head, " dimension ", d, ": ", value, ", expected ", wanted, " within ", tolerance), 0};
+        if (!(off <= tolerance) && v.ok) v = {false, 0, cat(names()[which], ": token ", first + i, " head ", head, " dimension ", d, ": ", value, ", expected ", wanted, " within ", tolerance), 0};
         s.error += off * off;
         s.size += wanted * wanted;
         ++v.checked;
