@@ -62,10 +62,10 @@ void add_gemms(std::vector<library_kernel>& list) {
 template <class T, int D>
 void add_attention(std::vector<library_kernel>& list) {
   const std::string name = "block_attention_" + std::string(tile::name(tile::element_of<T>)) + "_d" + std::to_string(D);
-  register_kernel<attention_arguments<T>>(name, [](block& cta, const attention_arguments<T>& in) { block_attention<T, D>(cta, in); });
+  register_kernel<attention_arguments<T>>(name, [](block& cta, const attention_arguments<T>& in) { block_attention<T, 64, D>(cta, in); });
   list.push_back({.what = library_kernel::kind::attention, .name = name, .type = tile::element_of<T>, .dimension = D});
   const std::string backward = "block_attention_backward_" + std::string(tile::name(tile::element_of<T>)) + "_d" + std::to_string(D);
-  register_kernel<attention_backward_arguments<T>>(backward, [](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward<T, D>(cta, in); });
+  register_kernel<attention_backward_arguments<T>>(backward, [](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward<T, 64, D>(cta, in); });
   list.push_back({.what = library_kernel::kind::attention, .name = backward, .type = tile::element_of<T>, .dimension = D, .backward = true});
 }
 

@@ -86,6 +86,11 @@ class slot_areas {
     }
     return found;
   }
+  /// Where a product's register operand is staged: a slot that is dead by then; -1: there is none.
+  std::int64_t find_dead_scratch(const ir::op& product, std::int64_t bytes) {
+    area* dead = in_loop(product) ? nullptr : find_dead(product, bytes);
+    return dead ? take(*dead, bytes) : -1;
+  }
   /// One dead slot for all.
   const ir::op* find_dead_slot(const ir::op& at, std::int64_t bytes) {
     const area* dead = find_dead(at, bytes);
@@ -216,7 +221,9 @@ void assign_shared_memory(ir::kernel& k) {
   for (ir::op* o : find_all(k.body, ir::opcode::mma))
     if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
       const ir::type& a = o->operands[1]->type;
-      o->set("scratch", plan.take(tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), 1024, "staging of a register operand"));
+      const std::int64_t bytes = tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), dead = areas.find_dead_scratch(*o, bytes);
+      o->set("scratch", dead >= 0 ? dead : plan.take(bytes, 1024, "staging of a register operand"));
+      if (dead >= 0) o->set("meet", std::int64_t{1});
       if (in_loop(*o)) o->set("scratch_free", plan.take(8, 8, ""));  // the next round must not overwrite what this round's product still reads
     }
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {

@@ -166,6 +166,7 @@ class lowerer {
       const ir::type& t = mma.operands[1]->type;
       am = {tile::make_shared_tile(t.element, t.rows, t.cols), tile::operand_side::a};
       a_address = b.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("scratch")}});
+      if (mma.integer("meet")) meet(b, who_);
       b.make(opcode::shared_write, {mma.operands[1], a_address}, {}, {{"swizzle", std::int64_t{am.tile.swizzle_bytes}}});
       b.make(opcode::fence_async);
       meet(b, who_);

@@ -8,7 +8,9 @@ namespace tlx::problems {
 struct attention_case {
   std::vector<int> lengths;
   std::int64_t heads = 2;
-  int dimension = 64;
+  std::int64_t key_heads = 0;     // 0: as many
+  int dimension = 64, block = 64;
+  bool causal = false;
   tile::element type = tile::element::bf16;
   std::int64_t sample_tiles = 0;  // blocks that are checked, 0: all
   std::int64_t pad = 0;           // extra elements between tokens
@@ -26,11 +28,12 @@ class attention_problem {
     offsets_.push_back(0);
     for (int l : c.lengths) offsets_.push_back(offsets_.back() + l);
     tokens_ = offsets_.back() + c.extra_tokens;
+    if (c_.key_heads == 0) c_.key_heads = c_.heads;
     for (int i = 0; i < inputs(); ++i) {
-      tensors_.push_back(make(c.heads));
+      tensors_.push_back(make(i == 1 || i == 2 ? c_.key_heads : c_.heads));
       fill(tensors_.back(), seed + static_cast<std::uint64_t>(i));
     }
-    for (int i = 0; i < outputs(); ++i) tensors_.push_back(make(c.heads));
+    for (int i = 0; i < outputs(); ++i) tensors_.push_back(make(i > 0 ? c_.key_heads : c_.heads));
     for (tensor& t : tensors_) {
       t.on = device::buffer(m, t.all.size() * 2);
       t.on.write(t.all.data(), t.all.size() * 2);
@@ -44,6 +47,9 @@ class attention_problem {
     p.type = c_.type;
     p.token_count = tokens_;
     p.heads = c_.heads;
+    p.key_heads = c_.key_heads;
+    p.block = c_.block;
+    p.causal = c_.causal;
     p.dimension = c_.dimension;
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(c_.lengths.size());
@@ -54,7 +60,11 @@ class attention_problem {
   }
   std::int64_t tokens() const { return tokens_; }
   /// Bytes that a pass must move: each input and each output once.
-  double bytes() const { return 2.0 * static_cast<double>(inputs() + outputs()) * static_cast<double>(offsets_.back() * c_.heads * c_.dimension); }
+  double bytes() const {
+    std::int64_t heads = 0;
+    for (const tensor& t : tensors_) heads += t.heads;
+    return 2.0 * static_cast<double>(heads * offsets_.back() * c_.dimension);
+  }
   /// All elements of the results' memory, guards included.
   std::vector<std::uint16_t> result() const {
     std::vector<std::uint16_t> all;
@@ -76,12 +86,12 @@ class attention_problem {
     if (!v.ok) return v;
     std::vector<score> scores(got.size());
     std::int64_t tiles = 0, seen = 0;
-    for (int l : c_.lengths) tiles += (l + block - 1) / block * c_.heads;
+    for (int l : c_.lengths) tiles += (l + c_.block - 1) / c_.block * c_.key_heads;
     const std::int64_t step = c_.sample_tiles && tiles > c_.sample_tiles ? tiles / c_.sample_tiles : 1;
     for (std::size_t s = 0; s < c_.lengths.size(); ++s)
-      for (std::int64_t first = is_poisoned(s) ? offsets_[s + 1] : offsets_[s]; first < offsets_[s + 1]; first += block)
-        for (std::int64_t h = 0; h < c_.heads; ++h)
-          if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(block, offsets_[s + 1] - first), h, got, v, scores);
+      for (std::int64_t first = is_poisoned(s) ? offsets_[s + 1] : offsets_[s]; first < offsets_[s + 1]; first += c_.block)
+        for (std::int64_t h = 0; h < c_.key_heads; ++h)
+          if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(c_.block, offsets_[s + 1] - first), h, got, v, scores);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const double relative = scores[i].size > 0 ? std::sqrt(scores[i].error / scores[i].size) : 0;
       v.rel_l2 = std::max(v.rel_l2, relative);
@@ -92,7 +102,7 @@ class attention_problem {
   }
 
  private:
-  static constexpr std::int64_t guard_ = 64, block = 64;
+  static constexpr std::int64_t guard_ = 64;
   struct tensor {
     std::int64_t heads, token_stride, head_stride;
     std::vector<std::uint16_t> all;
@@ -141,12 +151,26 @@ class attention_problem {
     const tensor& t = tensors_[which];
     return bounded_matrix(rows, c_.dimension, [&](std::int64_t i, std::int64_t d) { return decode(t.all[t.place(first + i, head, static_cast<int>(d))], c_.type); });
   }
-  void check_block(std::int64_t first, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
-    const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension))};
-    std::vector<bounded_matrix> in;
-    for (int i = 0; i < inputs(); ++i) in.push_back(input(static_cast<std::size_t>(i), first, rows, head));
-    const std::vector<bounded_matrix> wanted = c_.backward ? block_gradients(rule, in[0], in[1], in[2], in[3]) : std::vector<bounded_matrix>{block_result(rule, in[0], in[1], in[2])};
-    for (std::size_t i = 0; i < wanted.size(); ++i) compare(i, first, head, wanted[i], got[i], v, scores[i]);
+  // One block of one head of k and v, with all heads of q that share it.
+  void check_block(std::int64_t first, std::int64_t rows, std::int64_t key_head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
+    const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), .causal = c_.causal};
+    const std::int64_t group = c_.heads / c_.key_heads;
+    const bounded_matrix k = input(1, first, rows, key_head), w = input(2, first, rows, key_head);
+    bounded_matrix dk(rows, c_.dimension), dv(rows, c_.dimension);
+    for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h) {
+      const bounded_matrix q = input(0, first, rows, h);
+      if (!c_.backward) {
+        compare(0, first, h, block_result(rule, q, k, w), got[0], v, scores[0]);
+        continue;
+      }
+      const std::vector<bounded_matrix> gradients = block_gradients(rule, q, k, w, input(3, first, rows, h));
+      compare(0, first, h, gradients[0], got[0], v, scores[0]);
+      dk.add(gradients[1]);
+      dv.add(gradients[2]);
+    }
+    if (!c_.backward) return;
+    compare(1, first, key_head, dk, got[1], v, scores[1]);
+    compare(2, first, key_head, dv, got[2], v, scores[2]);
   }
 
   void compare(std::size_t which, std::int64_t first, std::int64_t head, const bounded_matrix& expected, const std::vector<std::uint16_t>& got, verdict& v, score& s) const {

@@ -57,6 +57,7 @@ inline bounded_matrix product(const bounded_matrix& a, const bounded_matrix& b) 
 struct attention_rule {
   tile::element type = tile::element::bf16;
   double scale = 1;
+  bool causal = false;
 };
 
 /// Softmax of scale * q k^T by rows. Bounds: rounded to the type once; scores carry f32 error (a few 2^-20 in the exponent).
@@ -64,7 +65,10 @@ inline bounded_matrix probabilities(const attention_rule& rule, const bounded_ma
   bounded_matrix p = product(q, k.transposed());
   for (std::int64_t i = 0; i < p.rows; ++i) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (std::int64_t j = 0; j < p.cols; ++j) largest = std::max(largest, p.at(i, j) *= rule.scale);
+    for (std::int64_t j = 0; j < p.cols; ++j) {
+      p.at(i, j) = rule.causal && j > i ? -std::numeric_limits<double>::infinity() : p.at(i, j) * rule.scale;
+      largest = std::max(largest, p.at(i, j));
+    }
     for (std::int64_t j = 0; j < p.cols; ++j) sum += p.at(i, j) = std::exp(p.at(i, j) - largest);
     for (std::int64_t j = 0; j < p.cols; ++j) {
       p.at(i, j) /= sum;
