@@ -52,6 +52,9 @@ variant variant_of(const attention_problem& what, bool backward) {
   if (what.heads % groups != 0)
     raise(user_error({.id = "attention-heads", .what = cat(what.heads, " heads of q for ", groups, " of k and v"), .because = "each head of k and v serves the same number of heads of q",
                       .fix = {"use a multiple"}}));
+  if (backward && groups != what.heads)
+    raise(user_error({.id = "attention-heads", .what = cat("the backward pass of ", what.heads, " heads of q for ", groups, " of k and v"),
+                      .because = "one CTA makes the gradients of one head of k and v from one head of q", .fix = {"repeat k and v for each head of q and add up their gradients"}}));
   for (const shape& s : shapes)
     if (s.block == what.block && s.dimension == what.dimension) return {what.type, s, backward, {.causal = what.causal, .grouped = groups != what.heads}};
   std::string known;

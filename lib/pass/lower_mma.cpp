@@ -202,7 +202,7 @@ class lowerer {
     value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
     const ir::type& t = read.result()->type;
     auto load = [&](ir::builder& at) {
-      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
+      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.layout->at(0, 1) == tile::coordinate{0, 2} ? "16x256b" : "32x32b")}}).result();
       return at.make(opcode::tmem_wait_load, {loaded}, {t}).result();
     };
     value ready;

@@ -59,7 +59,7 @@ work gemm(const kernels::library_kernel& k, const kernel_entry& entry, host::ses
 
 // The problem launches block attention by tlx/host/attention.hpp, which traces the same body under the same name.
 work attention(const kernels::library_kernel& k, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
-  problems::attention_case c{.lengths = {}, .heads = given.number("--heads", gpu ? 4 : 2, 1), .dimension = k.dimension, .type = k.type, .sample_tiles = gpu ? 400 : 0, .backward = k.backward};
+  problems::attention_case c{.lengths = {}, .heads = given.number("--heads", gpu ? 4 : 2, 1), .dimension = k.dimension, .block = k.tokens, .type = k.type, .sample_tiles = gpu ? 400 : 0, .backward = k.backward};
   if (gpu && !given.has("--shape"))
     for (int i = 0; i < 1152; ++i) c.lengths.push_back(1 + (i * 389) % 1024);
   else

@@ -59,16 +59,6 @@ inline index warp_sum(const index& a, location where = location::here()) {
                         .result()};
 }
 
-/// The same tile, computed here, wherever it is used: what it is made of leaves the registers before what follows.
-template <class T, int R, int C>
-tile_of<T, R, C> evaluated(const tile_of<T, R, C>& a, location where = location::here()) {
-  ir::value made = a.used();
-  ir::builder& at = a.home().at(where);
-  ir::value held = at.var(made->type);
-  at.make(ir::opcode::var_set, {held, made}, {}, {{"now", std::int64_t{1}}});
-  return {a.home(), at.get(held)};
-}
-
 /// A value that loops carry: set() and get() in program order.
 template <class T>
 class cell {

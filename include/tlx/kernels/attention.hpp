@@ -34,21 +34,23 @@ constexpr int attention_ctas(int block, int dimension, bool tensor_memory) {
   return tensor_memory ? std::min(registers, columns <= 64 ? 8 : columns <= 128 ? 4 : 2) : registers;
 }
 constexpr int attention_backward_ctas(int block, int dimension, bool tensor_memory) {
-  const int registers = block == 64 ? (dimension == 64 ? 5 : dimension <= 128 ? 3 : 1) : (dimension == 64 ? 2 : 1);
+  const int registers = block == 64 ? (dimension == 64 ? 5 : dimension <= 128 ? 3 : 1) : 1;
   const int columns = std::max(2 * block, dimension);
   return tensor_memory ? std::min(registers, columns <= 128 ? 4 : 2) : registers;
 }
 
-/// A thread of Blackwell holds whole rows; on Hopper a warpgroup holds 64 rows.
+/// Scores without those of keys that a row does not attend to.
 template <int Block>
-void set_attention_warps(block& cta) { cta.warps({cta.has_tensor_memory() ? 4 : Block / 16}); }
+tile_of<float, Block, Block> block_scores(const tile_of<float, Block, Block>& scores, const jagged_box& t, bool causal) {
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  const auto valid = where(t.key_mask<Block>(), scores, none);
+  return causal ? where(row_index<Block, 1>(scores.home()) >= col_index<1, Block>(scores.home()), valid, none) : valid;
+}
 
 /// Softmax by rows of scores that are times log2(e). The whole row lies in one tile: no loop over keys, no running maximum, no rescaling.
 template <int Block>
 tile_of<float, Block, Block> block_softmax(const tile_of<float, Block, Block>& scores, const jagged_box& t, bool causal) {
-  constexpr float none = -std::numeric_limits<float>::infinity();
-  const auto valid = where(t.key_mask<Block>(), scores, none);
-  const auto x = causal ? where(row_index<Block, 1>(scores.home()) >= col_index<1, Block>(scores.home()), valid, none) : valid;
+  const auto x = block_scores<Block>(scores, t, causal);
   const auto e = exp2(x - row_max(x));
   return e * rcp(row_sum(e));
 }
@@ -62,7 +64,7 @@ jagged_box keys_of(const jagged_box& t, const Arguments& in, const attention_opt
 /// o = softmax(scale * q k^T) v.
 template <class T, int Block, int D>
 void block_attention(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
-  set_attention_warps<Block>(cta);
+  cta.warps({Block / 16});
   cta.per_processor(attention_ctas(Block, D, cta.has_tensor_memory()));
   constexpr auto operand = shared<T, Block, D>;
   auto q = cta.ring<1>("q", operand), k = cta.ring<1>("k", operand), v = cta.ring<1>("v", operand);
@@ -72,9 +74,16 @@ void block_attention(block& cta, const attention_arguments<T>& in, const attenti
     load(k.fill(), in.k[kv], hint::evict_last);
     load(v.fill(), in.v[kv], hint::evict_last);
     auto s = mma(q.drain(), transpose(k.drain()));
-    auto p = cast<T>(block_softmax<Block>(read(s) * in.scale_log2, t, options.causal));
-    auto o = mma(p, v.drain());
-    store(in.o[t], cast<T>(read(o)));
+    auto x = block_scores<Block>(read(s) * in.scale_log2, t, options.causal);
+    auto e = exp2(x - row_max(x));
+    auto norm = rcp(row_sum(e));
+    if constexpr (Block == 64 || Block + D < 256) {
+      auto o = mma(cast<T>(e * norm), v.drain());
+      store(in.o[t], cast<T>(read(o)));
+    } else {  // numerators become operands one by one: not all of them have to wait for the sum in registers
+      auto o = mma(cast<T>(e), v.drain());
+      store(in.o[t], cast<T>(read(o) * norm));
+    }
   });
 }
 
@@ -82,7 +91,7 @@ void block_attention(block& cta, const attention_arguments<T>& in, const attenti
 /// gradient tile has one producer: no sums in memory, the same bits every time.
 template <class T, int Block, int D>
 void block_attention_backward(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
-  set_attention_warps<Block>(cta);
+  cta.warps({Block / 16});
   cta.per_processor(attention_backward_ctas(Block, D, cta.has_tensor_memory()));
   constexpr auto operand = shared<T, Block, D>;
   auto q = cta.ring<1>("q", operand), k = cta.ring<1>("k", operand), v = cta.ring<1>("v", operand), d_o = cta.ring<1>("do", operand);
@@ -99,15 +108,10 @@ void block_attention_backward(block& cta, const attention_backward_arguments<T>&
     auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
     write(p.fill(), cast<T>(probability));
     auto g = read(dp);
-    const auto gradient = cast<T>(probability * (g - row_sum(probability * g)) * in.scale);
-    // One product after another: a result leaves its registers before the next product wants as many. ds lies where an operand was or, where scores are
-    // larger than operands, where p was.
-    constexpr bool late = Block > D;
-    const auto held = late ? evaluated(gradient) : gradient;
-    if (!late) write(ds.fill(), held);
+    write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+    // One product after another: a result leaves its registers before the next product wants as many.
     auto dv = mma(transpose(p.drain()), gs);
     store(in.dv[t], cast<T>(read(dv)));
-    if (late) write(ds.fill(), held);
     auto dss = ds.drain();
     auto dq = mma(dss, ks);
     store(in.dq[t], cast<T>(read(dq)));
