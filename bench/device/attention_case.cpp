@@ -53,6 +53,7 @@ class tensors {
     p.token_count = tokens_;
     p.heads = heads;
     p.dimension = shape_.dimension;
+    p.block = shape_.block;
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(offsets_.size()) - 1;
     p.stream = stream;
@@ -69,9 +70,9 @@ class tensors {
         if ((v & 0x7f80) == 0x7f80) return false;
     int seen = 0;
     for (std::size_t s = 0; s + 1 < offsets_.size(); ++s)
-      for (std::int64_t from = offsets_[s]; from < offsets_[s + 1]; from += 64)
+      for (std::int64_t from = offsets_[s]; from < offsets_[s + 1]; from += shape_.block)
         for (std::int64_t h = 0; h < heads; ++h)
-          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(64, offsets_[s + 1] - from), h, got)) return false;
+          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(shape_.block, offsets_[s + 1] - from), h, got)) return false;
     return true;
   }
   bool streaming_right(const contender& one) {
@@ -138,7 +139,7 @@ class tensors {
 
 std::string attention_shape::name() const {
   constexpr const char* kinds[] = {"", "_whole", "_single"};
-  return cat("attention_", backward ? "backward_" : "", "d", dimension, kinds[static_cast<int>(batch)]);
+  return cat("attention_", backward ? "backward_" : "", block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
 }
 
 std::vector<attention_shape> attention_shapes() {
@@ -146,6 +147,10 @@ std::vector<attention_shape> attention_shapes() {
   for (const bool backward : {false, true})
     for (const batch_kind b : {batch_kind::jagged, batch_kind::whole, batch_kind::single})
       for (const int d : {64, 128}) all.push_back({d, b, backward});
+  for (const bool backward : {false, true}) {
+    for (const int d : {96, 256}) all.push_back({d, batch_kind::jagged, backward});
+    for (const int d : {64, 96, 128}) all.push_back({d, batch_kind::jagged, backward, 128});
+  }
   return all;
 }
 
