@@ -17,6 +17,8 @@ struct shape {
 };
 constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}};
 
+constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.dimension == 64; }
+
 struct variant {
   tile::element type;
   shape of;
@@ -34,7 +36,10 @@ struct variant {
   std::unique_ptr<ir::kernel> traced(const std::string& target) const {
     using namespace kernels;
     if (backward)
-      return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward<T, Block, D>(cta, in, options); });
+      return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
+        if (options.grouped) block_attention_backward_grouped<T, Block, D>(cta, in, options);
+        else block_attention_backward<T, Block, D>(cta, in, options);
+      });
     return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in, options); });
   }
   template <class T, std::size_t I = 0>
@@ -52,9 +57,10 @@ variant variant_of(const attention_problem& what, bool backward) {
   if (what.heads % groups != 0)
     raise(user_error({.id = "attention-heads", .what = cat(what.heads, " heads of q for ", groups, " of k and v"), .because = "each head of k and v serves the same number of heads of q",
                       .fix = {"use a multiple"}}));
-  if (backward && groups != what.heads)
-    raise(user_error({.id = "attention-heads", .what = cat("the backward pass of ", what.heads, " heads of q for ", groups, " of k and v"),
-                      .because = "one CTA makes the gradients of one head of k and v from one head of q", .fix = {"repeat k and v for each head of q and add up their gradients"}}));
+  if (backward && groups != what.heads && !has_grouped_backward({what.block, what.dimension}))
+    raise(user_error({.id = "attention-heads", .what = cat("the backward pass of ", what.heads, " heads of q for ", groups, " of k and v, blocks of ", what.block, ", head dimension ", what.dimension),
+                      .because = "two gradients stay in accumulators, and with these extents they leave no registers for the scores",
+                      .fix = {"use blocks of 64 with 64, 96 or 128, or blocks of 128 with 64", "repeat k and v for each head of q and add up their gradients"}}));
   for (const shape& s : shapes)
     if (s.block == what.block && s.dimension == what.dimension) return {what.type, s, backward, {.causal = what.causal, .grouped = groups != what.heads}};
   std::string known;
@@ -106,7 +112,8 @@ std::vector<library_kernel> attention_kernels() {
     for (const int dimension : {64, 128}) add({tile::element::f16, {64, dimension}, backward});
     add({tile::element::bf16, {64, 128}, backward, {.causal = true}});
   }
-  add({tile::element::bf16, {64, 128}, false, {.grouped = true}});
+  for (const bool backward : {false, true})
+    for (const int dimension : {64, 128}) add({tile::element::bf16, {64, dimension}, backward, {.grouped = true}});
   return all;
 }
 

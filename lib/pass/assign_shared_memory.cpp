@@ -143,6 +143,7 @@ class slot_areas {
     return true;
   }
   bool seen_complete(const ir::op& product, const ir::op& at) {
+    if (in_loop(product)) return false;  // the next round reads again
     for (ir::op* read : users(k_, product.operands[0]))
       if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && place_.at(read) < place_.at(&at) && inside(at, *read->parent)) return true;
     return false;

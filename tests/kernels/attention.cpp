@@ -143,7 +143,9 @@ TEST_CASE("causal blocks see no later token") {
 
 TEST_CASE("heads of q share heads of k and v") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
-    for (const auto& [heads, keys] : {std::pair(4, 2), std::pair(9, 3), std::pair(7, 1)}) expect_pass(m, {.lengths = {70, 1, 64}, .heads = heads, .key_heads = keys, .dimension = 64}, 3);
+    for (const auto& [heads, keys] : {std::pair(4, 2), std::pair(9, 3), std::pair(7, 1)}) expect(m, {.lengths = {70, 1, 64}, .heads = heads, .key_heads = keys, .dimension = 64, .poisoned = {1}}, 3);
+    for (const int d : {96, 128}) expect(m, {.lengths = {65, 0, 5}, .heads = 4, .key_heads = 2, .dimension = d, .type = half, .pad = 8});
+    expect(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 64, .block = 128, .causal = true}, 4);
     expect_pass(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 128, .block = 128, .causal = true}, 4);
   });
 }

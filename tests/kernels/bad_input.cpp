@@ -114,8 +114,11 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     p.key_heads = 2;
     CHECK(run(p) == "attention-heads");
     p.heads = 4;
+    p.block = 128;
+    p.dimension = 128;
     CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
     p.heads = p.key_heads = 1;
+    p.block = p.dimension = 64;
     p.type = tile::element::f32;
     CHECK(run(p) == "attention-type");
   });

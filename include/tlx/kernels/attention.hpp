@@ -120,4 +120,41 @@ void block_attention_backward(block& cta, const attention_backward_arguments<T>&
   });
 }
 
+/// The same where heads of q share a head of k and v: one tile for each head of k and v, in turn for all heads of q that share it. The gradients of k and v
+/// stay in accumulators, so they too have one producer each.
+template <class T, int Block, int D>
+void block_attention_backward_grouped(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  cta.warps({Block / 16});
+  cta.per_processor(cta.has_tensor_memory() || Block > 64 ? 1 : D <= 64 ? 3 : 2);
+  constexpr auto operand = shared<T, Block, D>;
+  auto q = cta.ring<1>("q", operand), k = cta.ring<1>("k", operand), v = cta.ring<1>("v", operand), d_o = cta.ring<1>("do", operand);
+  auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
+  cta.tile(jagged<Block>(in.offsets, in.k), [&](const jagged_box& t) {
+    load(k.fill(), in.k[t], hint::evict_last);
+    load(v.fill(), in.v[t], hint::evict_last);
+    auto ks = k.drain(), vs = v.drain();
+    auto dk = cta.make(accumulator<float, Block, D>), dv = cta.make(accumulator<float, Block, D>);
+    const index group = in.q.extent(1) / in.k.extent(1);
+    for_each(group, [&](const index& i) {
+      const jagged_box mine = t.of_head(t.head * group + i);
+      load(q.fill(), in.q[mine], hint::evict_last);
+      load(d_o.fill(), in.d_o[mine], hint::evict_last);
+      auto qs = q.drain(), gs = d_o.drain();
+      auto s = mma(qs, transpose(ks));
+      auto dp = mma(gs, transpose(vs));
+      auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
+      write(p.fill(), cast<T>(probability));
+      auto g = read(dp);
+      write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+      auto dss = ds.drain();
+      mma(dv, transpose(p.drain()), gs, accumulate(i > 0));
+      mma(dk, transpose(dss), qs, accumulate(i > 0));
+      auto dq = mma(dss, ks);
+      store(in.dq[mine], cast<T>(read(dq)));
+    });
+    store(in.dv[t], cast<T>(read(dv)));
+    store(in.dk[t], cast<T>(read(dk)));
+  });
+}
+
 }  // namespace tlx::kernels
