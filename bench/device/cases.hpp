@@ -39,6 +39,8 @@ enum class batch_kind {
 struct attention_shape {
   int dimension;
   batch_kind batch = batch_kind::jagged;
+  bool backward = false;
+  int block = 64;
   std::string name() const;
 };
 std::vector<attention_shape> attention_shapes();
