@@ -57,6 +57,7 @@ device::kernel compile(const ir::kernel& traced, const compile_options& how, con
     watch.lap("check-protocol");
   }
   if (watched.on()) {
+    if (watched.bounds) pass::check_boxes(*k);
     pass::watch(*k, static_cast<std::int64_t>(watched.seconds * 1e9));
     ir::verify_or_raise(*k, "watch");
     show("watch", *k);
