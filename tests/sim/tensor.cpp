@@ -13,7 +13,7 @@ namespace {
 struct variant {
   int pair = 1;                                  // CTAs
   std::string before_mma, fence = "fence.proxy.async.shared::cta;", wait = "W: mbarrier.try_wait.parity.shared.b64 %p6, [bar], 0; @!%p6 bra W;", wait_load = "tcgen05.wait::ld.sync.aligned;";
-  std::string enable = "0", dealloc_columns = "64", end;
+  std::string enable = "0", dealloc_columns = "64", end, more_b;
   int n = 64, d_column = 0;
 };
 
@@ -30,7 +30,7 @@ std::string kernel(const variant& v) {
     mov.u32 %r4, a; add.u32 %r4, %r4, %r2; mov.u32 %r5, b; add.u32 %r5, %r5, %r2; mov.u32 %r6, 0;
     and.b32 %r7, %r0, 15; cvt.rn.f32.u32 %f1, %r7; cvt.rn.bf16.f32 %rs1, %f1; cvt.u32.u16 %r7, %rs1;
     st.shared.v4.b32 [%r4], {%r7, %r6, %r6, %r6}; st.shared.v4.b32 [%r4+128], {%r6, %r6, %r6, %r6};
-    and.b32 %r8, %r0, 7; add.u32 %r8, %r8, 1; cvt.rn.f32.u32 %f1, %r8; cvt.rn.bf16.f32 %rs1, %f1; cvt.u32.u16 %r8, %rs1;
+    and.b32 %r8, %r0, 7; add.u32 %r8, %r8, 1; )" + v.more_b + R"( cvt.rn.f32.u32 %f1, %r8; cvt.rn.bf16.f32 %rs1, %f1; cvt.u32.u16 %r8, %rs1;
     setp.lt.u32 %p5, %r0, 64;
     @%p5 st.shared.v4.b32 [%r5], {%r8, %r6, %r6, %r6}; @%p5 st.shared.v4.b32 [%r5+128], {%r6, %r6, %r6, %r6};
     )" + v.fence + R"(
@@ -88,6 +88,20 @@ TEST_CASE("tcgen05.mma by one CTA and by a pair gives the product, each CTA its 
         CHECK(real(out[static_cast<std::size_t>(row * 4 + 3)]) == a * 8.0F);
       }
     }
+}
+
+TEST_CASE("C39: of a tile of 64 columns each CTA of a pair holds the operand's half, and the product has both") {
+  for (std::uint64_t seed = 0; seed < 4; ++seed) {
+    const auto out = run_variant({.pair = 2, .more_b = "mad.lo.u32 %r8, %r1, 16, %r8;"}, seed);  // rows of B from the odd CTA: 16 more
+    for (int row = 0; row < 256; ++row) {
+      CAPTURE(row);
+      const float a = static_cast<float>(row % 16);
+      CHECK(real(out[static_cast<std::size_t>(row * 4)]) == a * 1.0F);
+      CHECK(real(out[static_cast<std::size_t>(row * 4 + 1)]) == a * 2.0F);
+      CHECK(real(out[static_cast<std::size_t>(row * 4 + 2)]) == a * 23.0F);  // columns 62 and 63 are the odd CTA's 30 and 31
+      CHECK(real(out[static_cast<std::size_t>(row * 4 + 3)]) == a * 24.0F);
+    }
+  }
 }
 
 TEST_CASE("the mistakes around tcgen05 are found") {
