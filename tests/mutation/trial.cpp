@@ -46,19 +46,18 @@ trial::trial(const ir::kernel& lowered) : state_(std::make_unique<state>()) {
 }
 trial::~trial() = default;
 
-std::optional<std::string> trial::first_difference(const ir::kernel& changed, int schedules) const {
+std::optional<trial::difference> trial::first_difference(const ir::kernel& changed, int schedules) const {
   device::kernel k;
   try {
     k = compiled(changed);
   } catch (const error& e) {
-    return cat("code generation refuses it: ", e.id());
+    return difference{cat("code generation refuses it: ", e.id()), false};
   }
   for (int seed = 1; seed <= schedules; ++seed) {
     try {
-      if (state_->run(k, static_cast<std::uint64_t>(seed)) != state_->expected) return cat("seed ", seed, ": other results");
+      if (state_->run(k, static_cast<std::uint64_t>(seed)) != state_->expected) return difference{cat("seed ", seed, ": other results"), false};
     } catch (const error& e) {
-      const std::string text = e.what();
-      return cat("seed ", seed, ": ", text.substr(0, text.find('\n')));
+      return difference{cat("seed ", seed, ": ", e.what()), true};
     }
   }
   return std::nullopt;

@@ -2,7 +2,8 @@
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels; of the library's long list of similar kernels each takes one
-// place of every sixth operator. --every-site: all places; --full: those and 256 schedules; --right-only N: N schedules of the right kernels, no mutants.
+// place of every sixth operator. --every-site: all places, and two of each operator in the library's list; --full: those and 256 schedules;
+// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -85,14 +86,15 @@ bool names_the_place(const outcome& o, int line, const std::vector<int>& also, c
   if (const auto mine = runs.find(line); mine != runs.end() && mine->second != everybody)
     for (const int w : numbers_after(o.report.threads, "warp")) if (mine->second >> w & 1U) return true;
   const std::set<int> offsets = numbers_after(o.text, "shared offset");
-  for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offsets.count(static_cast<int>(offset))) return true;
+  const auto near = [&](int at) { return std::abs(at - line) <= near_lines || std::any_of(also.begin(), also.end(), [&](int a) { return std::abs(at - a) <= near_lines; }); };
+  for (const auto& [at, offset] : barriers) if (near(at) && offsets.count(static_cast<int>(offset))) return true;
   // A ring: what the report names, and what instructions near the place work on, by the notes in the PTX.
   std::set<std::string> rings;
   for (const std::string& l : lines) {
     std::smatch m;
     if (l.rfind("// tlx.ring", 0) == 0 && std::regex_search(l, m, std::regex("name=(\"[^\"]*\") which=\\w+ offset=(\\d+) bytes=(\\d+) stages=(\\d+)"))) {
       const std::uint32_t first = 1024 + static_cast<std::uint32_t>(std::stoul(m[2])), bytes = static_cast<std::uint32_t>(std::stoul(m[3])), stages = static_cast<std::uint32_t>(std::stoul(m[4]));
-      for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offset >= first && offset < first + bytes * stages) rings.insert("ring " + m[1].str());
+      for (const auto& [at, offset] : barriers) if (near(at) && offset >= first && offset < first + bytes * stages) rings.insert("ring " + m[1].str());
     }
   }
   for (const std::string& r : rings) if (o.text.find(r) != std::string::npos) return true;
@@ -175,7 +177,8 @@ int main(int argc, char** argv) try {
       row& r = table[m.of];
       // What this launch never executes cannot show.
       if (!(m.of == "drop-predicate" ? guarded.count(m.line) : reached.count(m.line))) { ++r.idle; continue; }
-      if (!every_site && only_operator.empty() && ++places[m.of] > (s.of_many ? 1 : 2)) continue;
+      const bool all_places = !only_operator.empty() || (every_site && (!s.of_many || !only_subject.empty()));
+      if (!all_places && ++places[m.of] > (s.of_many && !every_site ? 1 : 2)) continue;
       if (!every_site && only_operator.empty() && s.of_many && (static_cast<std::size_t>(std::find(all_operators.begin(), all_operators.end(), m.of) - all_operators.begin()) + mine) % 6 != 0) continue;
       ++r.made;
       ++total;

@@ -264,7 +264,7 @@ std::vector<mutant> mutants(const std::string& ptx) {
         out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), changed, {}});
         // A lane that is elected does its work where the predicate is used.
         if (std::smatch used; out.back().of == "every-lane" && std::regex_search(l, used, std::regex("\\|(%p\\d+),")))
-          for (std::size_t j = k; j < p.lines.size(); ++j) if (has(p.lines[j], ("@" + used[1].str() + " ").c_str()) || (has(p.lines[j], "not.pred") && has(p.lines[j], (", " + used[1].str() + ";").c_str()))) for (int near = 1; near < 12; ++near) out.back().also.push_back(static_cast<int>(j) + near);
+          for (std::size_t j = k; j < p.lines.size(); ++j) if (has(p.lines[j], ("@" + used[1].str() + " ").c_str()) || has(p.lines[j], ("@!" + used[1].str() + " ").c_str()) || (has(p.lines[j], "not.pred") && has(p.lines[j], (", " + used[1].str() + ";").c_str()))) for (int near = 1; near < 12; ++near) out.back().also.push_back(static_cast<int>(j) + near);
         // A leak is reported where the memory was taken.
         if (out.back().of == "drop-dealloc") for (std::size_t j = 0; j < p.lines.size(); ++j) if (has(p.lines[j], "tcgen05.alloc")) out.back().also.push_back(static_cast<int>(j) + 1);
       }

@@ -43,7 +43,7 @@ struct subject {
   std::string name, target;
   std::shared_ptr<recorder> from;
   recorder::kept launch;
-  bool of_many = false;  // one of a long list of similar kernels: a test that does not do all sites does a share of the operators here
+  bool of_many = false;  // one of a long list of similar kernels: a share of the operators, or of the places
 };
 
 struct outcome {
