@@ -135,7 +135,7 @@ std::vector<row> twenty_kernels(const setting& on) {
 
   const auto streaming = [&](std::uint64_t where) {
     for (std::uint64_t i = 0; i < count; ++i) {
-      const device::launch how = streaming_launch(shape, in.where(), in.where(), i ? out.where() + (i - 1) * bytes : in.where(), out.where() + i * bytes, bytes, where);
+      const device::launch how = streaming_launch(shape, {in.where(), in.where(), i ? out.where() + (i - 1) * bytes : in.where(), out.where() + i * bytes}, bytes, where);
       on.gpu.run(*code, "stream", how);
     }
   };
@@ -154,7 +154,7 @@ std::vector<row> twenty_kernels(const setting& on) {
     for (runtime::stream& s : other) s.wait_for(fork);
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint64_t where = i % 4 ? other[i % 4 - 1].handle() : stream.handle();
-      on.gpu.run(*code, "stream", streaming_launch(shape, in.where(), in.where(), in.where(), out.where() + i * bytes, bytes, where));
+      on.gpu.run(*code, "stream", streaming_launch(shape, {in.where(), in.where(), in.where(), out.where() + i * bytes}, bytes, where));
     }
     for (int i = 0; i < 3; ++i) {
       join[i].record(other[i].handle());

@@ -48,6 +48,7 @@ device::kernel make(const ir::kernel& traced, const compile_options& how, const 
   }
   std::unique_ptr<ir::kernel> timed = watched.on() ? ir::clone(*k) : nullptr;  // the check reads the kernel as the passes left it
   if (timed) {
+    if (watched.bounds) pass::check_boxes(*timed);
     pass::watch(*timed, static_cast<std::int64_t>(watched.seconds * 1e9));
     ir::verify_or_raise(*timed, "watch");
     show(seen, "watch", *timed);

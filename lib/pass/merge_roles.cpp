@@ -41,6 +41,23 @@ void copy_body(ir::builder& into, ir::cloner& copies, const ir::region& body, co
   }
 }
 
+// A role that fills and drains: by itself, or because another ring has joined its two roles before.
+void use_one_accumulator(ir::kernel& k, ir::op& ring, ir::op& fill, ir::op& drain) {
+  for (const auto& o : fill.parent->ops) {
+    if (o.get() == &fill) break;
+    if (o.get() == &drain) cannot_merge(k, ring, "it is drained before it is filled");
+  }
+  ir::builder b = ir::builder::before(k, fill);
+  const ir::value accumulator = b.make(ir::opcode::acc_make, {}, {fill.result()->type}, {{"ring", ring.text("name")}}).result();
+  for (ir::op* opened : {&fill, &drain}) {
+    for (ir::op* user : users(k, opened->result()))
+      if (user->is(ir::opcode::ring_close)) ir::erase(*user);
+    ir::replace_uses(k.body, opened->result(), accumulator);
+    ir::erase(*opened);
+  }
+  ir::erase(ring);
+}
+
 void merge_pair(ir::kernel& k, ir::op& ring) {
   ir::op *fill = nullptr, *drain = nullptr;
   for (ir::op* user : users(k, ring.result())) {
@@ -56,6 +73,7 @@ void merge_pair(ir::kernel& k, ir::op& ring) {
   ir::op* second_loop = tile_loop(*second);
   if (!first_loop || !second_loop || fill->parent != first_loop->regions[0].get() || drain->parent != second_loop->regions[0].get())
     cannot_merge(k, ring, "it is filled or drained inside a loop or branch of the role's body");
+  if (first == second) return use_one_accumulator(k, ring, *fill, *drain);
 
   ir::builder b = ir::builder::before(k, *first);
   const std::int64_t warps = std::max(first->integer("warps"), second->integer("warps"));

@@ -215,7 +215,7 @@ TEST_CASE("a remote arrival needs the barrier's initialisation seen by the clust
   CHECK(id_of(with(with(body, "    mbarrier.wait %bar.6, %zero.1\n", ""), "  cluster.sync {relaxed = 0}\n", ""), pair) == "protocol-exit");
 }
 
-TEST_CASE("a copy into every CTA of a cluster needs their barriers to be there, and the CTAs to stay") {
+TEST_CASE("C29: a copy into every CTA of a cluster needs all of them to agree on it, their barriers to be there, and the CTAs to stay") {
   const std::string body = R"(
   %rank.20 = cluster_rank : s32
   %21 = elect : bool
