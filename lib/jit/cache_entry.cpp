@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <ctime>
 
-#include "tlx/jit/sha256.hpp"
+#include "tlx/support/sha256.hpp"
 
 namespace tlx::jit {
 

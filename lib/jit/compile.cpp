@@ -37,6 +37,7 @@ void show(const observer& seen, const std::string& stage, const ir::kernel& k) {
 
 // Everything but the cache.
 device::kernel make(const ir::kernel& traced, const compile_options& how, const watch_options& watched, const observer& seen, stopwatch& watch) {
+  const std::future<void> llvm = std::async(std::launch::async, codegen::warm_up, traced.target);  // a first compilation finds it ready
   const std::unique_ptr<ir::kernel> k = ir::clone(traced);
   if (watched.on() && watched.bounds) pass::check_bounds(*k);
   if (!watched.on()) pass::drop_requirements(*k);

@@ -22,6 +22,9 @@ std::string to_ptx(const ir::kernel& k, const options& how = {});
 /// The module as text, optimised or not.
 std::string to_llvm(const ir::kernel& k, const options& how = {});
 
+/// Compiles a small kernel the first time it is called, so that LLVM's tables are built and its code is in memory: beside other work, on another thread.
+void warm_up(const std::string& target);
+
 /// "22.1.8".
 std::string llvm_version();
 
