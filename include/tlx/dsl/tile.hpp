@@ -182,6 +182,12 @@ tile_of<T, R, C> where(const tile_of<bool, R2, C2>& condition, const tile_of<T, 
   return {a.home(), a.home().at().select(c, x, y)};
 }
 
+/// Every element the same.
+template <class T, int R, int C>
+tile_of<T, R, C> splat(dsl::context& c, literal<T> value) {
+  return {c, c.at().splat(static_cast<double>(value.value), tile_of<T, R, C>::type())};
+}
+
 /// To another element type, round to nearest even.
 template <class To, class From, int R, int C>
 tile_of<To, R, C> cast(const tile_of<From, R, C>& a) {
