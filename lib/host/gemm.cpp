@@ -111,6 +111,29 @@ int best_width(const matrix& c, std::int64_t k, int processors) {
 
 factor factor_of(const scale& s) { return !s.data ? factor::none : s.each ? factor::each : factor::one; }
 
+bool has_few_rows(const session& with, const gemm_choice& made, const matrix& a, const matrix& b, const matrix& c) {
+  if (made.batched || made.ta || !made.tb || tile::bits(made.a) != 16 || c.rows == 0 || c.rows > 128 || c.cols == 0 || a.cols == 0) return false;
+  const std::int64_t tiles = (c.cols + 127) / 128;  // of 128 x 128
+  return bulk_copies_work(a, made.a, 1) && bulk_copies_work(b, made.b, 1) && (c.rows <= 64 || tiles < with.on().about().processor_count);
+}
+
+// As many parts as leave no processor idle: memory is read at full speed when all of them read. Whole steps of K, and rows that a bulk copy can address.
+int parts_of(const gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
+  const std::int64_t tiles = ((c.cols + made.m - 1) / made.m) * ((c.rows + made.n - 1) / made.n);
+  int best = 1;
+  for (const int parts : {2, 3, 4, 6, 8})
+    if (tiles * parts <= processors && k % parts == 0 && k / parts % 64 == 0 && k / parts >= 256) best = parts;
+  return best;
+}
+
+void choose_swapped(gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
+  made.swapped = true;
+  made.by_threads = false;  // the result goes out by threads anyway
+  made.n = c.rows <= 16 ? 16 : c.rows <= 32 ? 32 : c.rows <= 64 ? 64 : 128;
+  made.m = made.n <= 32 ? 64 : 128;
+  made.parts = parts_of(made, c, k, processors);
+}
+
 gemm_choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   const types t = types_of(how);
   gemm_choice made;
@@ -127,33 +150,41 @@ gemm_choice choose(const session& with, const matrix& a, const matrix& b, const 
   if (made.by_threads || made.batched || made.promoted || c.cols <= 128 || wide < processors / 2) made.n = 128;
   else if (!made.ta && made.tb && made_for_wgmma(with) && tile::bits(t.a) == 16 && t.a == t.c) made.n = best_width(c, a.cols, processors);
   if (made.batched && !made.by_threads && tile::bits(t.a) == 16 && c.rows <= 64 && c.cols <= 64) made.m = made.n = 64;
+  if (has_few_rows(with, made, a, b, c)) choose_swapped(made, c, a.cols, processors);
   made.finish = {.scale = how.alpha != 1, .bias = how.bias != 0, .bias_by_row = how.bias && how.bias_by_row, .residual = how.residual.data != 0, .activate = how.activate,
                  .scale_a = factor_of(how.scale_a), .scale_b = factor_of(how.scale_b), .clamp = how.low || how.high, .before = how.before.data != 0};
   return made;
 }
 
-// An absent matrix like c: no element.
-device::value view_or_none(const matrix& m, std::int64_t batch) { return view_of(m, batch); }
 device::value vector_of(device::address data, std::int64_t count) { return device::view_value(data, {data ? count : 0}); }
 
 }  // namespace
 
-std::string name_of(const gemm_choice& c) {
+namespace {
+std::string epilogue_name(const gemm_choice& c) {
   constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   constexpr const char* factors[] = {"", "_one", "_each"};
   const gemm_epilogue& f = c.finish;
   const auto by = [&](const char* which, factor how) { return how == factor::none ? std::string() : cat("_scale_", which, factors[static_cast<int>(how)]); };
-  const element usual = tile::bits(c.a) == 16 ? c.a : c.a == element::tf32 ? element::f32 : element::bf16;
-  return cat("gemm_", tile::name(c.a), c.b == c.a ? "" : cat("_", tile::name(c.b)), c.c == usual ? "" : cat("_to_", tile::name(c.c)), c.batched ? "_batched" : "", "_", c.m, "x", c.n, "_",
-             c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", c.promoted ? "_promoted" : "", f.scale ? "_alpha" : "", by("a", f.scale_a), by("b", f.scale_b),
-             f.bias ? "_bias" : "", f.bias_by_row ? "_by_row" : "", f.before ? "_before" : "", activations[static_cast<int>(f.activate)], f.residual ? "_residual" : "", f.clamp ? "_clamp" : "");
+  return cat(f.scale ? "_alpha" : "", by("a", f.scale_a), by("b", f.scale_b), f.bias ? "_bias" : "", f.bias_by_row ? "_by_row" : "", f.before ? "_before" : "",
+             activations[static_cast<int>(f.activate)], f.residual ? "_residual" : "", f.clamp ? "_clamp" : "");
 }
+}  // namespace
+
+std::string name_of(const gemm_choice& c) {
+  const element usual = tile::bits(c.a) == 16 ? c.a : c.a == element::tf32 ? element::f32 : element::bf16;
+  return cat("gemm_", tile::name(c.a), c.b == c.a ? "" : cat("_", tile::name(c.b)), c.c == usual || c.parts > 1 ? "" : cat("_to_", tile::name(c.c)), c.batched ? "_batched" : "", "_", c.m, "x", c.n,
+             "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", c.promoted ? "_promoted" : "", c.swapped ? "_swapped" : "", c.parts > 1 ? "_parts" : epilogue_name(c));
+}
+
+std::string sum_name_of(const gemm_choice& c) { return cat("gemm_sum_", tile::name(c.c), "_", c.parts, epilogue_name(c)); }
 
 void no_kernel(const gemm_choice& c) {
   raise(internal_error({.id = "gemm-no-kernel", .what = cat("no kernel \"", name_of(c), "\""), .because = "the choice of a GEMM and the families of its kernels differ"}));
 }
 
 std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& name, const std::string& target) {
+  if (c.swapped) return trace_gemm_swapped(c, name, target);
   if (c.a == element::bf16) return trace_gemm_bf16(c, name, target);
   if (c.a == element::f16) return trace_gemm_f16(c, name, target);
   return trace_gemm_narrow(c, name, target);
@@ -164,19 +195,44 @@ std::string gemm_kernel_name(const session& with, const matrix& a, const matrix&
   return name_of(choose(with, a, b, c, how));
 }
 
+namespace {
+
+std::vector<device::value> followed_by(std::vector<device::value> first, const std::vector<device::value>& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+// Part p multiplies columns [p, p + 1) * K / parts of a and b: a batch whose matrices lie beside each other.
+void run_in_parts(session& with, const gemm_choice& chosen, const matrix& a, const matrix& b, const matrix& c, const std::vector<device::value>& epilogue, std::uint64_t stream) {
+  const std::int64_t parts = chosen.parts, k = a.cols / parts;
+  const device::address sums = with.workspace(static_cast<std::size_t>(parts * c.rows * c.cols) * 4, stream);
+  const device::value of_parts = device::view_value(sums, {parts, c.rows, c.cols}, {c.rows * c.cols, c.cols, 1}), none = device::view_value(0, {0, 0, 0}), no_vector = device::view_value(0, {0});
+  const std::string name = name_of(chosen), sum_name = sum_name_of(chosen);
+  with.run(
+      name, [&](const std::string& target) { return trace_gemm(chosen, name, target); },
+      {device::view_value(b.data, {parts, c.cols, k}, {k, stride_of(b), 1}), device::view_value(a.data, {parts, c.rows, k}, {k, stride_of(a), 1}), of_parts, no_vector, none, device::scalar_value(1.0f),
+       no_vector, no_vector, none, device::scalar_value(0.0f), device::scalar_value(0.0f)},
+      stream);
+  with.run(sum_name, [&](const std::string& target) { return trace_sum(chosen, sum_name, target); }, followed_by({of_parts, view_of(c, 1)}, epilogue), stream);
+}
+
+}  // namespace
+
 void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   check(a, b, c, how);
   check_strides(c, how.batch);
   if (how.batch == 0) return;
   const gemm_choice chosen = choose(with, a, b, c, how);
   const std::string name = name_of(chosen);
+  const auto make = [&](const std::string& target) { return trace_gemm(chosen, name, target); };
   constexpr float infinity = std::numeric_limits<float>::infinity();
-  with.run(
-      name, [&](const std::string& target) { return trace_gemm(chosen, name, target); },
-      {view_of(a, how.batch), view_of(b, how.batch), view_of(c, how.batch), vector_of(how.bias, how.bias_by_row ? c.rows : c.cols), view_or_none(how.residual, how.batch),
-       device::scalar_value(how.alpha), vector_of(how.scale_a.data, how.scale_a.each ? c.rows : 1), vector_of(how.scale_b.data, how.scale_b.each ? c.cols : 1),
-       view_or_none(how.before, how.batch), device::scalar_value(how.low.value_or(-infinity)), device::scalar_value(how.high.value_or(infinity))},
-      how.stream);
+  // What the epilogue reads, in the order of the argument structs.
+  const std::vector<device::value> epilogue = {vector_of(how.bias, how.bias_by_row ? c.rows : c.cols), view_of(how.residual, how.batch), device::scalar_value(how.alpha),
+                                               vector_of(how.scale_a.data, how.scale_a.each ? c.rows : 1), vector_of(how.scale_b.data, how.scale_b.each ? c.cols : 1), view_of(how.before, how.batch),
+                                               device::scalar_value(how.low.value_or(-infinity)), device::scalar_value(how.high.value_or(infinity))};
+  if (chosen.parts > 1) return run_in_parts(with, chosen, a, b, c, epilogue, how.stream);
+  const device::value left = view_of(chosen.swapped ? b : a, how.batch), right = view_of(chosen.swapped ? a : b, how.batch);
+  with.run(name, make, followed_by({left, right, view_of(c, how.batch)}, epilogue), how.stream);
 }
 
 std::vector<library_kernel> gemm_kernels() {
@@ -205,6 +261,10 @@ std::vector<library_kernel> gemm_kernels() {
     add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
   add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = 128, .promoted = true, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
   add({.m = 64, .n = 64, .batched = true});
+  for (const int rows : {16, 128}) add({.m = rows == 16 ? 64 : 128, .n = rows, .swapped = true, .finish = {.bias = true}});
+  const gemm_choice divided{.m = 128, .n = 64, .swapped = true, .parts = 2, .finish = {.bias = true}};
+  add(divided);
+  all.push_back({sum_name_of(divided), [divided](const std::string& target) { return trace_sum(divided, sum_name_of(divided), target); }});
   return all;
 }
 

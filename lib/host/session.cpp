@@ -1,5 +1,6 @@
 #include "tlx/host/session.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <sstream>
@@ -48,9 +49,10 @@ struct session::state {
   device::machine* on;
   std::map<std::string, ready, std::less<>> kernels;
   double last_compile_ms = 0;
+  std::map<std::uint64_t, std::vector<device::buffer>> workspaces;  // by stream, the largest last: launches may still use the smaller ones
 };
 
-session::session(device::machine& on) : state_(std::make_unique<state>(state{&on, {}, 0})) {}
+session::session(device::machine& on) : state_(std::make_unique<state>(state{&on, {}, 0, {}})) {}
 session::~session() = default;
 device::machine& session::on() const { return *state_->on; }
 
@@ -74,6 +76,12 @@ void session::run(const std::string& name, const std::function<std::unique_ptr<i
   if (how.grid.x == 0 || how.grid.y == 0 || how.grid.z == 0) return;
   check_pointers(found->second, arguments, on());
   on().run(*found->second.module, found->second.kernel.entry, how);
+}
+
+device::address session::workspace(std::size_t bytes, std::uint64_t stream) {
+  std::vector<device::buffer>& all = state_->workspaces[stream];
+  if (all.empty() || all.back().size_bytes() < bytes) all.emplace_back(on(), std::max(bytes, all.empty() ? 0 : 2 * all.back().size_bytes()));
+  return all.back().where();
 }
 
 const device::kernel* session::find(const std::string& name) const {

@@ -139,6 +139,28 @@ TEST_CASE("every part of the epilogue is that of float64") {
   });
 }
 
+TEST_CASE("products of few rows are right, whole and with K in parts") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    std::string kernels;
+    for (const std::int64_t rows : {1, 7, 16, 17, 32, 33, 64, 65, 128})
+      for (const std::int64_t cols : {40, 130, 264})
+        for (const std::int64_t k : {72, 1024}) kernels += expect(m, {.m = rows, .n = cols, .k = k, .how = of(element::bf16)}) + " ";
+    CHECK(kernels.find("64x16_nt_swapped ") != std::string::npos);
+    CHECK(kernels.find("128x128_nt_swapped_parts") != std::string::npos);
+    product_case all{.m = 19, .n = 72, .k = 1536, .how = of(element::f16), .bias = true, .residual = true, .before = true, .scale_a = factor_kind::each, .scale_b = factor_kind::each, .pad = 8};
+    all.how.activate = host::activation::silu;
+    all.how.low = -2.0f;
+    for (const std::int64_t cols : {48, 72, 300})
+      for (const bool by_row : {false, true}) {
+        all.n = cols;
+        all.how.bias_by_row = by_row;
+        expect(m, all);
+      }
+    expect(m, {.m = 3, .n = 5, .k = 512, .how = of(element::bf16, element::f32), .bias = true});
+    expect(m, {.m = 3, .n = 5, .k = 512, .how = of(element::bf16), .bias = true, .pad = 8, .batch_pad = 3});
+  });
+}
+
 TEST_CASE("types and layouts that no kernel has are refused by name") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     const auto id_of = [&](const host::gemm_options& how, bool ta, bool tb) {

@@ -21,6 +21,10 @@ class session {
   void run(const std::string& name, const std::function<std::unique_ptr<ir::kernel>(const std::string& target)>& make, const std::vector<device::value>& arguments,
            std::uint64_t stream = 0);
 
+  /// At least `bytes` of device memory for what the kernels of one call hand to each other, the same for every call on `stream`: calls on one stream run
+  /// one after the other. Lives as long as the session. The first call that needs more allocates, which a stream that is being captured does not allow.
+  device::address workspace(std::size_t bytes, std::uint64_t stream);
+
   /// The compiled kernel, if it was made.
   const device::kernel* find(const std::string& name) const;
   /// Wall milliseconds of the last compilation (trace to loaded module).

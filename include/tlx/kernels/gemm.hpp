@@ -121,4 +121,26 @@ void gemm(block& cta, const gemm_arguments<T, B, C, Rank>& in, Epilogue epilogue
     role("epilogue", finishing, [&](const auto& t) { finish(read(d.drain()), t); }));
 }
 
+/// c = epilogue(the sum of `parts`), part after part: what a product whose K was divided leaves over. parts: f32 (part, row, column).
+template <class C>
+struct sum_arguments {
+  BOOST_HANA_DEFINE_STRUCT(sum_arguments, (view<float, 3>, parts), (view<C, 2>, c), (view<float, 1>, bias), (view<C, 2>, residual), (scalar<float>, alpha), (view<float, 1>, scale_a),
+                           (view<float, 1>, scale_b), (view<C, 2>, before), (scalar<float>, low), (scalar<float>, high));
+};
+template <class C, class Epilogue>
+void sum_parts(block& cta, const sum_arguments<C>& in, int parts, Epilogue epilogue) {
+  using namespace literals;
+  constexpr int rows = 4, cols = 256;
+  cta.warps(4_warps);
+  cta.tile(grid_of<rows, cols>(in.c), [&](const grid_box& t) {
+    const auto part = [&](int i) { return fetch<rows, cols>(in.parts.at(constant(cta.home(), i), t.row, t.col)); };
+    const auto sum = [&](const auto& self, int i) -> tile_of<float, rows, cols> {
+      if (i == 0) return part(0);
+      const auto before = self(self, i - 1);
+      return before + part(i);
+    };
+    store(in.c[t], cast<C>(epilogue(sum(sum, parts - 1), in, t)));
+  });
+}
+
 }  // namespace tlx::kernels
