@@ -2,6 +2,7 @@
 
 #include "host/families.hpp"
 #include "host/gemm_plan.hpp"
+#include "host/matrices.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -10,22 +11,6 @@ namespace tlx::host {
 namespace {
 
 using tile::element;
-
-std::int64_t slow_of(const matrix& m) { return m.column_major ? m.cols : m.rows; }
-std::int64_t fast_of(const matrix& m) { return m.column_major ? m.rows : m.cols; }
-std::int64_t stride_of(const matrix& m) { return m.stride ? m.stride : fast_of(m); }
-std::int64_t batch_stride_of(const matrix& m) { return m.batch_stride ? m.batch_stride : slow_of(m) * stride_of(m); }
-
-// The stored matrix as a view: rows are the slow axis in memory.
-device::value view_of(const matrix& m, std::int64_t batch) {
-  if (batch == 1) return device::view_value(m.data, {slow_of(m), fast_of(m)}, {stride_of(m), 1});
-  return device::view_value(m.data, {batch, slow_of(m), fast_of(m)}, {batch_stride_of(m), stride_of(m), 1});
-}
-
-bool bulk_copies_work(const matrix& m, element e, std::int64_t batch) {
-  const std::int64_t per_piece = 16 * 8 / tile::bits(e);
-  return m.data % 16 == 0 && (slow_of(m) <= 1 || stride_of(m) % per_piece == 0) && (batch == 1 || batch_stride_of(m) % per_piece == 0);
-}
 
 struct types {
   element a, b, c;

@@ -49,7 +49,7 @@ struct session::state {
   device::machine* on;
   std::map<std::string, ready, std::less<>> kernels;
   double last_compile_ms = 0;
-  std::map<std::uint64_t, std::vector<device::buffer>> workspaces;  // by stream, the largest last: launches may still use the smaller ones
+  std::map<std::pair<std::uint64_t, int>, std::vector<device::buffer>> workspaces;  // by stream and number, the largest last: launches may still use the smaller ones
 };
 
 session::session(device::machine& on) : state_(std::make_unique<state>(state{&on, {}, 0, {}})) {}
@@ -78,8 +78,8 @@ void session::run(const std::string& name, const std::function<std::unique_ptr<i
   on().run(*found->second.module, found->second.kernel.entry, how);
 }
 
-device::address session::workspace(std::size_t bytes, std::uint64_t stream) {
-  std::vector<device::buffer>& all = state_->workspaces[stream];
+device::address session::workspace(std::size_t bytes, std::uint64_t stream, int which) {
+  std::vector<device::buffer>& all = state_->workspaces[{stream, which}];
   if (all.empty() || all.back().size_bytes() < bytes) all.emplace_back(on(), std::max(bytes, all.empty() ? 0 : 2 * all.back().size_bytes()));
   return all.back().where();
 }

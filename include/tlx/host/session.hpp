@@ -23,7 +23,8 @@ class session {
 
   /// At least `bytes` of device memory for what the kernels of one call hand to each other, the same for every call on `stream`: calls on one stream run
   /// one after the other. Lives as long as the session. The first call that needs more allocates, which a stream that is being captured does not allow.
-  device::address workspace(std::size_t bytes, std::uint64_t stream);
+  /// `which`: another place for each number.
+  device::address workspace(std::size_t bytes, std::uint64_t stream, int which = 0);
 
   /// The compiled kernel, if it was made.
   const device::kernel* find(const std::string& name) const;

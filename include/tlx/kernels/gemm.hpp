@@ -121,6 +121,50 @@ void gemm(block& cta, const gemm_arguments<T, B, C, Rank>& in, Epilogue epilogue
     role("epilogue", finishing, [&](const auto& t) { finish(read(d.drain()), t); }));
 }
 
+/// Two products of one a, joined element by element: c = join(a * g, a * u). The tile of each is M x N.
+template <class A, class C = A>
+struct gated_arguments {
+  BOOST_HANA_DEFINE_STRUCT(gated_arguments, (view<A, 2>, a), (view<A, 2>, g), (view<A, 2>, u), (view<C, 2>, c), (view<float, 1>, bias_g), (view<float, 1>, bias_u));
+};
+
+template <class Plan, class A, class C, class Join>
+void gated_gemm(block& cta, const gated_arguments<A, C>& in, Join join) {
+  using namespace literals;
+  static_assert(!Plan::ta && Plan::tb && !Plan::tc, "tlx: gated_gemm reads all three matrices with K contiguous");
+  constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
+  if (Plan::by_threads) cta.move_by_threads();
+  auto tiles = cta.persistent(grid_of<m, n>(in.c));
+  auto operands = cta.ring<Plan::stages>("agu", shared<A, m, k>, shared<A, n, k>, shared<A, n, k>);
+  auto g = cta.ring<2>("g", accumulator<dsl::sum_of<A>, m, n>), u = cta.ring<2>("u", accumulator<dsl::sum_of<A>, m, n>);
+  const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};
+  auto k_tiles = [&] { return ceil_div(in.a.extent(1), k); };
+  cta.roles(tiles,
+    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.fill();
+        load(get<0>(slot), in.a.at(t.row, i * k));
+        load(get<1>(slot), in.g.at(t.col, i * k));
+        load(get<2>(slot), in.u.at(t.col, i * k));
+      });
+    }),
+    role("mma", 1_warp, [&](const grid_box&) {
+      auto sum_g = g.fill();
+      auto sum_u = u.fill();
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.drain();
+        mma(sum_g, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
+        mma(sum_u, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+      });
+    }),
+    role("epilogue", finishing, [&](const grid_box& t) {
+      auto full_g = g.drain();
+      auto full_u = u.drain();
+      auto sums_g = detail::as_float(read(full_g));
+      auto sums_u = detail::as_float(read(full_u));
+      store(in.c[t], cast<C>(join(sums_g, sums_u, in, t)));
+    }));
+}
+
 /// c = epilogue(the sum of `parts`), part after part: what a product whose K was divided leaves over. parts: f32 (part, row, column).
 template <class C>
 struct sum_arguments {
