@@ -18,7 +18,7 @@ struct gated_choice {
 
 std::string name_of(const gated_choice& c) {
   constexpr const char* activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
-  return cat("gated_", tile::name(c.type), "_128x128", c.by_threads ? "_threads" : "", c.bias_g ? "_bias_g" : "", c.bias_u ? "_bias_u" : "", "_", activations[static_cast<int>(c.activate)]);
+  return cat("gated_", tile::name(c.type), c.by_threads ? "_128x64_threads" : "_128x128", c.bias_g ? "_bias_g" : "", c.bias_u ? "_bias_u" : "", "_", activations[static_cast<int>(c.activate)]);
 }
 
 template <class T, class Plan>
@@ -35,7 +35,7 @@ std::unique_ptr<ir::kernel> traced_gated(const gated_choice& c, const std::strin
 
 template <class T>
 std::unique_ptr<ir::kernel> traced_gated(const gated_choice& c, const std::string& name, const std::string& target) {
-  if (c.by_threads) return traced_gated<T, kernels::gemm_plan<128, 128, 64, 2, false, true, true>>(c, name, target);
+  if (c.by_threads) return traced_gated<T, kernels::gemm_plan<128, 64, 64, 3, false, true, true>>(c, name, target);  // loads take registers too
   return traced_gated<T, kernels::gemm_plan<128, 128, 64, 4>>(c, name, target);
 }
 

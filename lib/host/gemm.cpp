@@ -162,7 +162,7 @@ std::string name_of(const gemm_choice& c) {
              "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", c.promoted ? "_promoted" : "", c.swapped ? "_swapped" : "", c.parts > 1 ? "_parts" : epilogue_name(c));
 }
 
-std::string sum_name_of(const gemm_choice& c) { return cat("gemm_sum_", tile::name(c.c), "_", c.parts, epilogue_name(c)); }
+std::string sum_name_of(const gemm_choice& c) { return cat("sum_parts_", tile::name(c.c), "_", c.parts, epilogue_name(c)); }
 
 void no_kernel(const gemm_choice& c) {
   raise(internal_error({.id = "gemm-no-kernel", .what = cat("no kernel \"", name_of(c), "\""), .because = "the choice of a GEMM and the families of its kernels differ"}));
