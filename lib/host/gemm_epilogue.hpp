@@ -6,6 +6,13 @@
 
 namespace tlx::host {
 
+/// One set of arguments for all kernels of host::gemm; what an epilogue does not read may be empty.
+template <class A, class B, class C, int Rank>
+struct library_arguments {
+  BOOST_HANA_DEFINE_STRUCT(library_arguments, (view<A, Rank>, a), (view<B, Rank>, b), (view<C, Rank>, c), (view<float, 1>, bias), (view<C, Rank>, residual), (scalar<float>, alpha),
+                           (view<float, 1>, scale_a), (view<float, 1>, scale_b), (view<C, Rank>, before), (scalar<float>, low), (scalar<float>, high));
+};
+
 template <class Tile>
 Tile activated(const Tile& x, activation a) {
   switch (a) {
@@ -49,7 +56,7 @@ struct epilogue_of {
 
 template <class A, class B, class C, int Rank, class Plan>
 std::unique_ptr<ir::kernel> traced(const gemm_choice& c, const std::string& name, const std::string& target) {
-  using arguments = kernels::gemm_arguments<A, B, C, Rank>;
+  using arguments = library_arguments<A, B, C, Rank>;
   return trace<arguments>(name, target, [&](block& cta, const arguments& in) { kernels::gemm<A, Plan>(cta, in, epilogue_of<Plan::tc>{c.finish}); });
 }
 

@@ -20,14 +20,14 @@ template <class Plan> struct result_transposed : Plan { static constexpr bool tc
 template <class Plan, int Ctas> struct several_ctas : Plan { static constexpr int ctas = Ctas; };
 template <class Plan> struct sums_promoted : Plan { static constexpr bool promoted = true; };
 
-/// Matrices of rank 2, or batches of them of rank 3 (batch, row, column).
-template <class A, class B = A, class C = A, int Rank = 2>
+/// What gemm() below needs of a kernel's arguments are views a, b and c, matrices of rank 2 or batches of them of rank 3 (batch, row, column); the rest is the
+/// epilogue's. This is the usual set.
+template <class T>
 struct gemm_arguments {
-  BOOST_HANA_DEFINE_STRUCT(gemm_arguments, (view<A, Rank>, a), (view<B, Rank>, b), (view<C, Rank>, c), (view<float, 1>, bias), (view<C, Rank>, residual), (scalar<float>, alpha),
-                           (view<float, 1>, scale_a), (view<float, 1>, scale_b), (view<C, Rank>, before), (scalar<float>, low), (scalar<float>, high));
+  BOOST_HANA_DEFINE_STRUCT(gemm_arguments, (view<T, 2>, a), (view<T, 2>, b), (view<T, 2>, c), (view<float, 1>, bias), (view<T, 2>, residual), (scalar<float>, alpha));
 };
 
-/// The epilogue: a function of the accumulator tile (f32), the arguments and the tile's place that gives the f32 tile to store.
+/// The epilogue: a function of the accumulator tile (f32), the arguments and the tile's place that gives the tile to store, of c's element or f32.
 struct plain_epilogue {
   template <class Tile, class Arguments, class Box>
   auto operator()(const Tile& acc, const Arguments&, const Box&) const { return acc; }
@@ -71,11 +71,23 @@ auto as_float(const Tile& t) {
   else return cast<float>(t);
 }
 
+template <class C, class Tile>
+auto as_stored(const Tile& t) {
+  if constexpr (std::is_same_v<typename Tile::element_type, C>) return t;
+  else return cast<C>(t);
+}
+template <class View> using element_of_view = typename std::decay_t<View>::element_type;
+
 }  // namespace detail
 
-template <class T, class Plan, class Epilogue, class B, class C, int Rank>
-void gemm(block& cta, const gemm_arguments<T, B, C, Rank>& in, Epilogue epilogue) {
+/// T: the element of a.
+template <class T, class Plan, class Epilogue, class Arguments>
+void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   using namespace literals;
+  using B = detail::element_of_view<decltype(in.b)>;
+  using C = detail::element_of_view<decltype(in.c)>;
+  constexpr int Rank = std::decay_t<decltype(in.c)>::rank;
+  static_assert(std::is_same_v<T, detail::element_of_view<decltype(in.a)>>, "tlx: gemm<T, Plan>(cta, in, epilogue): T is the element of in.a");
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
   if (Plan::by_threads) cta.move_by_threads();
   if (Plan::ctas > 1) cta.per_processor(Plan::ctas);
@@ -84,7 +96,7 @@ void gemm(block& cta, const gemm_arguments<T, B, C, Rank>& in, Epilogue epilogue
   auto d = cta.ring<2>("d", accumulator<dsl::sum_of<T>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};  // wgmma keeps 64 rows in each four warps
   auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? Rank - 2 : Rank - 1), k); };
-  auto finish = [&](const auto& sums, const auto& t) { store(result_box<Plan::tc>(in.c, t), cast<C>(epilogue(detail::as_float(sums), in, t))); };
+  auto finish = [&](const auto& sums, const auto& t) { store(result_box<Plan::tc>(in.c, t), detail::as_stored<C>(epilogue(detail::as_float(sums), in, t))); };
 
   auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const auto& t) {
     for_each(k_tiles(), [&](index i) {
