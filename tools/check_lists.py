@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks what is kept by hand in two places: sources against CMake lists, error ids against docs/errors.d, links against files, words to avoid.
+"""Checks what is kept by hand in two places: sources against CMake lists, error ids against docs/errors.d, links against files, reported cases against tests, words to avoid.
 
   check_lists.py [ROOT]       checks, prints what is wrong; exit 1 if anything is
   check_lists.py --self-test  plants one slip of each kind in a temporary tree and expects each to be found
@@ -117,7 +117,27 @@ def check_links(root, tracked):
                     yield f"{path}:{number}: link to {target}, which does not exist"
 
 
-CHECKS = (check_sources, check_words, check_errors, check_links)
+def check_cases(root, tracked):
+    """A row `| C27 | ... | `tests/a.cpp` |` of a page, and tests in those files whose names begin with "C27: "; and no such test without a row."""
+    listed, named = set(), {}
+    for path in tracked:
+        text = (root / path).read_text(encoding="utf-8") if path.suffix in (".md", ".cpp") and path.parts[0] in ("docs", "tests") else ""
+        if path.suffix == ".cpp":
+            for case in re.findall(r'"(C\d\d): ', text):
+                named.setdefault((case, path.as_posix()), None)
+        for number, line in enumerate(text.splitlines() if path.suffix == ".md" else (), 1):
+            row = re.match(r"\| (C\d\d) \|", line)
+            for file in re.findall(r"`(tests/[^`]*)`", line) if row else ():
+                listed.add((row.group(1), file, f"{path}:{number}"))
+    for case, file, where in sorted(listed):
+        if (case, file) not in named:
+            yield f"{where}: no test of {file} is named {case}"
+    for case, file in sorted(named):
+        if not any(row[:2] == (case, file) for row in listed):
+            yield f"{file}: its test {case} is in no table"
+
+
+CHECKS = (check_sources, check_words, check_errors, check_links, check_cases)
 
 
 def check(root):
@@ -136,6 +156,9 @@ def self_test():
         "tests/a/one.cpp": "\n",
         "docs/errors.d/sim.md": "## known-id\n\nMeans. Fix: do.\n\n## stale-id\n\nMeans. Fix: do.\n",
         "docs/a.md": f"[good](errors.d/sim.md) [bad](missing.md)\nTO" f"DO later\n{machine_path}\nbuild/tmp/x is fine\n",
+        "docs/cases.md": "| C01 | a | `tests/b.cpp` |\n| C02 | b | `tests/b.cpp` |\n",
+        "tests/CMakeLists.txt": "b.cpp\n",
+        "tests/b.cpp": 'TEST_CASE("C01: x") {}\nTEST_CASE("C03: y") {}\n',
     }
     expected = [
         "lib/sim/isted.cpp: in no CMakeLists.txt",
@@ -145,6 +168,8 @@ def self_test():
         "docs/a.md:1: link to missing.md",
         "docs/a.md:2: 'TO" "DO'",
         "docs/a.md:3: '/wo" "rk/s'",
+        "docs/cases.md:2: no test of tests/b.cpp is named C02",
+        "tests/b.cpp: its test C03 is in no table",
     ]
     with tempfile.TemporaryDirectory() as folder:
         root = pathlib.Path(folder)

@@ -17,8 +17,10 @@ struct gated_choice {
 };
 
 std::string name_of(const gated_choice& c) {
-  constexpr const char* activations[] = {"none", "relu", "gelu", "gelu_tanh", "silu"};
-  return cat("gated_", tile::name(c.type), c.by_threads ? "_128x64_threads" : "_128x128", c.bias_g ? "_bias_g" : "", c.bias_u ? "_bias_u" : "", "_", activations[static_cast<int>(c.activate)]);
+  constexpr const char* activations[] = {"_none", "_relu", "_gelu", "_gelu_tanh", "_silu"};
+  std::string name = "gated_";
+  name.append(tile::name(c.type)).append(c.by_threads ? "_128x64_threads" : "_128x128").append(c.bias_g ? "_bias_g" : "").append(c.bias_u ? "_bias_u" : "");
+  return name.append(activations[static_cast<int>(c.activate)]);
 }
 
 template <class T, class Plan>
@@ -71,7 +73,8 @@ void gated_gemm(session& with, const matrix& a, const matrix& g, const matrix& u
 void gated_mlp(session& with, const matrix& a, const matrix& g, const matrix& u, const matrix& down, const matrix& c, const gated_options& how, const gemm_options& last) {
   const std::int64_t width = (g.cols + 7) / 8 * 8;  // rows that bulk copies can address
   // A place of its own: the second product may use the session's workspace for its parts.
-  const matrix hidden{with.workspace(static_cast<std::size_t>(std::max<std::int64_t>(1, a.rows * width)) * 2, how.stream, 1), a.rows, g.cols, width};
+  const session::workspace lent = with.lend(static_cast<std::size_t>(std::max<std::int64_t>(1, a.rows * width)) * 2, how.stream, 1);
+  const matrix hidden{lent.where, a.rows, g.cols, width};
   gated_gemm(with, a, g, u, hidden, how);
   gemm_options second = last;
   second.type = how.type;

@@ -146,23 +146,37 @@ device::value vector_of(device::address data, std::int64_t count) { return devic
 }  // namespace
 
 namespace {
-std::string epilogue_name(const gemm_choice& c) {
+
+// Appended, not printed to a stream: names are on the path of every launch.
+void append_epilogue(std::string& name, const gemm_epilogue& f) {
   constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
-  constexpr const char* factors[] = {"", "_one", "_each"};
-  const gemm_epilogue& f = c.finish;
-  const auto by = [&](const char* which, factor how) { return how == factor::none ? std::string() : cat("_scale_", which, factors[static_cast<int>(how)]); };
-  return cat(f.scale ? "_alpha" : "", by("a", f.scale_a), by("b", f.scale_b), f.bias ? "_bias" : "", f.bias_by_row ? "_by_row" : "", f.before ? "_before" : "",
-             activations[static_cast<int>(f.activate)], f.residual ? "_residual" : "", f.clamp ? "_clamp" : "");
+  constexpr const char *of_a[] = {"", "_scale_a_one", "_scale_a_each"}, *of_b[] = {"", "_scale_b_one", "_scale_b_each"};
+  name.append(f.scale ? "_alpha" : "").append(of_a[static_cast<int>(f.scale_a)]).append(of_b[static_cast<int>(f.scale_b)]).append(f.bias ? "_bias" : "").append(f.bias_by_row ? "_by_row" : "");
+  name.append(f.before ? "_before" : "").append(activations[static_cast<int>(f.activate)]).append(f.residual ? "_residual" : "").append(f.clamp ? "_clamp" : "");
 }
+
 }  // namespace
 
 std::string name_of(const gemm_choice& c) {
   const element usual = tile::bits(c.a) == 16 ? c.a : c.a == element::tf32 ? element::f32 : element::bf16;
-  return cat("gemm_", tile::name(c.a), c.b == c.a ? "" : cat("_", tile::name(c.b)), c.c == usual || c.parts > 1 ? "" : cat("_to_", tile::name(c.c)), c.batched ? "_batched" : "", "_", c.m, "x", c.n,
-             "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", c.promoted ? "_promoted" : "", c.swapped ? "_swapped" : "", c.parts > 1 ? "_parts" : epilogue_name(c));
+  std::string name = "gemm_";
+  name.reserve(64);
+  name.append(tile::name(c.a));
+  if (c.b != c.a) name.append("_").append(tile::name(c.b));
+  if (c.c != usual && c.parts == 1) name.append("_to_").append(tile::name(c.c));
+  name.append(c.batched ? "_batched_" : "_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
+  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(c.promoted ? "_promoted" : "").append(c.swapped ? "_swapped" : "");
+  if (c.parts > 1) name.append("_parts");
+  else append_epilogue(name, c.finish);
+  return name;
 }
 
-std::string sum_name_of(const gemm_choice& c) { return cat("sum_parts_", tile::name(c.c), "_", c.parts, epilogue_name(c)); }
+std::string sum_name_of(const gemm_choice& c) {
+  std::string name = "sum_parts_";
+  name.append(tile::name(c.c)).append("_").append(std::to_string(c.parts));
+  append_epilogue(name, c.finish);
+  return name;
+}
 
 void no_kernel(const gemm_choice& c) {
   raise(internal_error({.id = "gemm-no-kernel", .what = cat("no kernel \"", name_of(c), "\""), .because = "the choice of a GEMM and the families of its kernels differ"}));
@@ -190,8 +204,8 @@ std::vector<device::value> followed_by(std::vector<device::value> first, const s
 // Part p multiplies columns [p, p + 1) * K / parts of a and b: a batch whose matrices lie beside each other.
 void run_in_parts(session& with, const gemm_choice& chosen, const matrix& a, const matrix& b, const matrix& c, const std::vector<device::value>& epilogue, std::uint64_t stream) {
   const std::int64_t parts = chosen.parts, k = a.cols / parts;
-  const device::address sums = with.workspace(static_cast<std::size_t>(parts * c.rows * c.cols) * 4, stream);
-  const device::value of_parts = device::view_value(sums, {parts, c.rows, c.cols}, {c.rows * c.cols, c.cols, 1}), none = device::view_value(0, {0, 0, 0}), no_vector = device::view_value(0, {0});
+  const session::workspace lent = with.lend(static_cast<std::size_t>(parts * c.rows * c.cols) * 4, stream);
+  const device::value of_parts = device::view_value(lent.where, {parts, c.rows, c.cols}, {c.rows * c.cols, c.cols, 1}), none = device::view_value(0, {0, 0, 0}), no_vector = device::view_value(0, {0});
   const std::string name = name_of(chosen), sum_name = sum_name_of(chosen);
   with.run(
       name, [&](const std::string& target) { return trace_gemm(chosen, name, target); },

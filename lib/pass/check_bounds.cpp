@@ -1,5 +1,6 @@
 // The language says that nothing is read or written outside of a view (zeros, or nothing), so a wrong coordinate is silent. Where one asks for it, a box
-// or element that starts outside is reported. A box that only hangs over the end is everyday life, and is not.
+// or element that starts outside is reported. A box that only hangs over the end is everyday life, and is not. A bulk tensor copy has one more rule, which
+// hardware answers with an illegal instruction: its box starts at whole 16 bytes of a row.
 #include "agents.hpp"
 #include "tlx/pass/pipeline.hpp"
 #include "tlx/support/text.hpp"
@@ -32,6 +33,19 @@ void check(ir::kernel& k, ir::op& access) {
 void check_bounds(ir::kernel& k) {
   for (opcode code : {opcode::tile_load, opcode::tile_store, opcode::global_load, opcode::global_store})
     for (ir::op* o : find_all(k.body, code)) check(k, *o);
+}
+
+void check_boxes(ir::kernel& k) {
+  for (opcode code : {opcode::tma_load, opcode::tma_store})
+    for (ir::op* copy : find_all(k.body, code)) {
+      const ir::value_def& view = *k.parameters()[static_cast<size_t>(k.maps[static_cast<size_t>(copy->integer("map"))].parameter)];
+      const std::int64_t step = 128 / tile::bits(view.type.element);
+      const value column = copy->operands[code == opcode::tma_load ? 2 : 1];
+      ir::builder b = ir::builder::before(k, *copy);
+      b.locate(copy->where);
+      const value whole = b.compare("eq", b.binary(opcode::bit_and, column, b.integer(step - 1)), b.integer(0));
+      b.make(opcode::require, {whole, column}, {}, {{"text", cat("a box of \"", view.name, "\" starts at a multiple of ", step, " elements (16 bytes) along axis ", view.type.rank - 1)}});
+    }
 }
 
 }  // namespace tlx::pass

@@ -51,6 +51,8 @@ bool understand(const agent& who, plan& p) {
     } else if (!o->regions.empty()) {
       return false;
     }
+    // Before the MMA loop it would happen in the round more, too, for which nobody fills a ring.
+    if (!p.steps && ir::row(o->code).effects != ir::effect::pure) return false;
     if (p.steps && o->is(opcode::global_load) && o->result()->type.is_tile()) loaded += registers_of_any(o->result()->type, who.warps);
     if (!o->is(opcode::tile_store)) continue;
     if (!p.steps || o->integer("jagged") || o->text("by") == "threads") return false;

@@ -1,6 +1,4 @@
 // Merging keeps the order of the data: the body of the role that fills the accumulator, then the body of the one that drains it, in one tile loop.
-#include <map>
-
 #include "agents.hpp"
 #include "passes.hpp"
 #include "tlx/support/error.hpp"
@@ -30,29 +28,37 @@ ir::op* tile_loop(const ir::op& role) {
   return !ops.empty() && ops.back()->is(ir::opcode::for_loop) && ops.back()->integer("tiles") ? ops.back().get() : nullptr;
 }
 
-// `accumulators`: what stands for each ring that joins the two roles.
-void copy_body(ir::builder& into, ir::cloner& copies, const ir::region& body, std::map<const ir::op*, ir::value>& accumulators) {
-  const auto ours = [&](const ir::op* ring) { return accumulators.find(ring); };
+void copy_body(ir::builder& into, ir::cloner& copies, const ir::region& body, const ir::op& ring, ir::value& accumulator) {
   for (const auto& o : body.ops) {
-    if (o->is(ir::opcode::ring_fill) || o->is(ir::opcode::ring_drain)) {
-      const ir::op* ring = o->operands[0]->owner;
-      if (const auto found = ours(ring); found != accumulators.end()) {
-        if (!found->second) found->second = into.make(ir::opcode::acc_make, {}, {o->result()->type}, {{"ring", ring->text("name")}}).result();
-        copies.map(o->result(), found->second);
-        continue;
-      }
+    const bool ours = (o->is(ir::opcode::ring_fill) || o->is(ir::opcode::ring_drain)) && o->operands[0]->owner == &ring;
+    if (ours) {
+      if (!accumulator) accumulator = into.make(ir::opcode::acc_make, {}, {o->result()->type}, {{"ring", ring.text("name")}}).result();
+      copies.map(o->result(), accumulator);
+      continue;
     }
-    if (o->is(ir::opcode::ring_close) && ours(o->operands[0]->owner->operands[0]->owner) != accumulators.end()) continue;
+    if (o->is(ir::opcode::ring_close) && o->operands[0]->owner->operands[0]->owner == &ring) continue;
     copies.copy(*o);
   }
 }
 
-// The roles that an accumulator ring joins, and where; raises where they cannot be one.
-struct joint {
-  ir::op *ring, *first, *second, *first_loop, *second_loop;
-};
+// A role that fills and drains: by itself, or because another ring has joined its two roles before.
+void use_one_accumulator(ir::kernel& k, ir::op& ring, ir::op& fill, ir::op& drain) {
+  for (const auto& o : fill.parent->ops) {
+    if (o.get() == &fill) break;
+    if (o.get() == &drain) cannot_merge(k, ring, "it is drained before it is filled");
+  }
+  ir::builder b = ir::builder::before(k, fill);
+  const ir::value accumulator = b.make(ir::opcode::acc_make, {}, {fill.result()->type}, {{"ring", ring.text("name")}}).result();
+  for (ir::op* opened : {&fill, &drain}) {
+    for (ir::op* user : users(k, opened->result()))
+      if (user->is(ir::opcode::ring_close)) ir::erase(*user);
+    ir::replace_uses(k.body, opened->result(), accumulator);
+    ir::erase(*opened);
+  }
+  ir::erase(ring);
+}
 
-joint joint_of(ir::kernel& k, ir::op& ring) {
+void merge_pair(ir::kernel& k, ir::op& ring) {
   ir::op *fill = nullptr, *drain = nullptr;
   for (ir::op* user : users(k, ring.result())) {
     ir::op*& side = user->is(ir::opcode::ring_fill) ? fill : drain;
@@ -67,20 +73,7 @@ joint joint_of(ir::kernel& k, ir::op& ring) {
   ir::op* second_loop = tile_loop(*second);
   if (!first_loop || !second_loop || fill->parent != first_loop->regions[0].get() || drain->parent != second_loop->regions[0].get())
     cannot_merge(k, ring, "it is filled or drained inside a loop or branch of the role's body");
-  return {&ring, first, second, first_loop, second_loop};
-}
-
-void merge_pair(ir::kernel& k, ir::op& ring) {
-  const auto [of, first, second, first_loop, second_loop] = joint_of(k, ring);
-  std::map<const ir::op*, ir::value> accumulators;
-  std::vector<ir::op*> rings;  // all that join these two
-  for (ir::op* other : find_all(k.body, ir::opcode::ring_make)) {
-    if (!is_accumulator_ring(*other)) continue;
-    const joint same = other == of ? joint{of, first, second, first_loop, second_loop} : joint_of(k, *other);
-    if (same.first != first || same.second != second) continue;
-    accumulators[other] = nullptr;
-    rings.push_back(other);
-  }
+  if (first == second) return use_one_accumulator(k, ring, *fill, *drain);
 
   ir::builder b = ir::builder::before(k, *first);
   const std::int64_t warps = std::max(first->integer("warps"), second->integer("warps"));
@@ -104,13 +97,14 @@ void merge_pair(ir::kernel& k, ir::op& ring) {
   for (ir::op* role : {first, second})
     for (const auto& o : role->regions[0]->ops)
       for (const auto& r : o->results) body_copies.map(r.get(), copies.look_up(r.get()));
+  ir::value accumulator = nullptr;
   for (ir::op* old : {first_loop, second_loop}) {
     body_copies.map(old->regions[0]->arguments[0].get(), body.arguments[0].get());
-    copy_body(in_body, body_copies, *old->regions[0], accumulators);
+    copy_body(in_body, body_copies, *old->regions[0], ring, accumulator);
   }
   ir::erase(*first);
   ir::erase(*second);
-  for (ir::op* gone : rings) ir::erase(*gone);
+  ir::erase(ring);
 }
 
 }  // namespace

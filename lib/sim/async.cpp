@@ -42,6 +42,7 @@ std::vector<target> targets(engine& e, warp& w, const instruction& i, int lane, 
     if (rank >= k.ctas.size()) e.fault("out_of_bounds", cat("the multicast mask names CTA rank ", rank, " of a cluster of ", k.ctas.size()), &w, &i, 1U << lane);
     cta& c = *k.ctas[rank];
     if (c.exited) e.fault("peer_exited", cat("the multicast mask names CTA rank ", rank, ", which has exited"), &w, &i, 1U << lane);
+    e.check_started(w, c, i, lane);
     cta* b = &c;
     if (x.cta_group == 2 && ((rank ^ barrier.home->rank) & 1U)) {
       if ((rank ^ 1U) >= k.ctas.size()) e.fault("out_of_bounds", "the pair of a multicast destination is outside the cluster", &w, &i, 1U << lane);
@@ -384,7 +385,7 @@ step op_store_async(engine& e, warp& w, context&, const instruction& i, lanes ac
       if (i.bytes == 8) std::memcpy(data.data() + 8 * k, &w.slot<std::uint64_t>(x.coordinates[k])[l], 8);
       else std::memcpy(data.data() + std::size_t{i.bytes} * k, &w.slot<std::uint32_t>(x.coordinates[k])[l], i.bytes);
     }
-    if (x.reduce) e.check(reduce_allowed(x.op, x.type, reduce_place::shared_cluster), &w, &i, 1U << l);
+    if (x.reduce) { e.check(reduce_allowed(x.op, x.type, reduce_place::shared_cluster), &w, &i, 1U << l); e.async_update(w, *to.home, to.offset, bytes, &i, l); }
     else { e.generic_write(w, *to.home, to.offset, bytes, &i, l); e.mark_in_flight(*to.home, to.offset, bytes, &w, &i, l); }
     async_operation o;
     o.home = to.home;

@@ -274,6 +274,7 @@ step op_cluster_barrier(engine& e, warp& w, context& c, const instruction& i, la
     return step::retry;
   }
   w.cluster_waiting &= ~active;
+  w.home->cluster_met = true;
   e.acquire_cluster(w, k);
   return step::next;
 }

@@ -377,7 +377,11 @@ void engine::after_exit(warp& w) {
   if (--c.live_warps == 0) {
     for (const cta::reader& r : c.async_reads)
       for (const async_operation& o : in_flight)
-        if (o.id == r.operation && o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ", o.what ? place_of(*o.what) : std::string("an unknown place"), " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)", exit_text(c)), &w, o.what);
+        if (o.id == r.operation) {
+          const std::string where = o.what ? place_of(*o.what) : std::string("an unknown place");
+          if (o.stages == 2) fault("race", cat("the CTA ends while the bulk store of ", where, " may still read its shared memory: nobody waited for it (cp.async.bulk.wait_group.read)", exit_text(c)), &w, o.what);
+          fault("race", cat("the CTA ends while the operation of ", where, " may still read its shared memory: nobody in it knows that it is complete", exit_text(c)), &w, o.what);
+        }
     c.exited = true;
     if (c.tmem)
       if (const complaint left = c.tmem->end_of_cta(static_cast<int>(c.generation)))

@@ -187,7 +187,15 @@ cta& engine::shared_owner(warp& w, const instruction& i, int lane, std::uint32_t
     fault("out_of_bounds", cat("shared address 0x", [&] { char t[16]; std::snprintf(t, sizeof t, "%x", address); return std::string(t); }(), " names CTA rank ", rank, remote ? ", which the cluster does not have" : ", but this instruction reaches only its own CTA"), &w, &i, 1U << lane);
   cta& other = *own.home->ctas[rank];
   if (other.exited) fault("peer_exited", cat("CTA rank ", rank, " has exited; its shared memory is gone"), &w, &i, 1U << lane);
+  check_started(w, other, i, lane);
   return other;
+}
+
+void engine::check_started(warp& w, const cta& other, const instruction& i, int lane) {
+  if (!how.detect_races || w.home->cluster_met || &other == w.home) return;
+  for (const auto& o : other.warps)
+    if (seen_of(w.now.seen, o->agent) > 0) return;
+  fault("race", cat("the shared memory of CTA rank ", other.rank, " is touched and nothing shows that this CTA has started: a cluster barrier must lie before"), &w, &i, 1U << lane);
 }
 
 std::byte* engine::resolve_one(warp& w, const instruction& i, int lane, space where, std::uint64_t address, std::size_t bytes, access how_) {

@@ -283,6 +283,15 @@ void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
   }
 }
 
+void engine::async_update(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane) {
+  if (w.now.empty()) return;
+  for (std::uint32_t g = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain); g <= last; ++g) {
+    const last_write& x = c.writes[g];
+    if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < c.home->warp_count && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))
+      fault("race", cat(byte_text(g << grain), " is added to by ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), x.at ? cat(" (", place_of_index(x.at), ")") : std::string(), " is not ordered before"), &w, i, 1U << lane);
+  }
+}
+
 void engine::async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane) {
   if (w.now.empty()) return;
   if (!c.async_read_places.empty()) check_async_reads(w, c, offset, bytes, i, lane, "overwritten by an asynchronous copy");
@@ -385,7 +394,7 @@ step op_fence(engine& e, warp& w, context&, const instruction& i, lanes) {
     w.loaded = {};
     e.synchronise_warp(w);
   }
-  w.fenced = w.now;
+  if (i.sub != 2) w.fenced = w.now;  // a proxy fence orders this thread's proxies and releases nothing
   e.tick(w);
   return step::next;
 }

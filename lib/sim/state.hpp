@@ -226,6 +226,7 @@ struct cta {
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
+  bool cluster_met = false;                // one of its warps has been at a cluster barrier: all CTAs of the cluster have started
   std::uint32_t ended_at = no_pc;          // where a thread ended last
   std::unique_ptr<tensor_memory> tmem;
   const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
@@ -339,6 +340,8 @@ class engine {
   std::byte* resolve_one(warp& w, const instruction& i, int lane, space where, std::uint64_t address, std::size_t bytes, access how);
   /// The CTA and offset a shared address names. `remote` allows other CTAs of the cluster.
   cta& shared_owner(warp& w, const instruction& i, int lane, std::uint32_t address, bool remote);
+  /// A fault where a peer's shared memory is touched before anything shows that the peer has started.
+  void check_started(warp& w, const cta& other, const instruction& i, int lane);
   std::uint32_t shared_address_of(warp& w, const instruction& i, int lane, std::uint64_t generic_or_shared, bool generic);
   void check_shared_range(cta& c, std::uint32_t offset, std::size_t bytes, const warp* w, const instruction* i, int lane);
   std::string exit_text(const cta& c) const;  // "; its last thread ended at ptx line 12"
@@ -404,6 +407,7 @@ class engine {
   std::uint32_t lane_agent(cluster& k, std::uint32_t agent, unsigned lane);
   bool lane_signalled(const cluster& k, const vector_clock& seen, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
   std::unordered_map<std::uint64_t, std::uint32_t> read_stamps;  // bulk copies out of shared memory: their clock
+  void async_update(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);  // red.async: what it adds to has been written
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void generic_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
   void async_landed(cta& c, std::uint32_t offset, std::size_t bytes, cta& barrier_home, std::uint32_t barrier, const instruction* i);

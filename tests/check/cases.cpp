@@ -60,7 +60,7 @@ TEST_CASE("C26: one stage is a single buffer that is handed over, not a hang") {
     });
     test::run_passes(*k);
     is_clean(*k);
-    auto attention = trace<kernels::attention_arguments<bf16>>("attention", target, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64>(cta, in); });
+    auto attention = trace<kernels::attention_arguments<bf16>>("attention", target, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64, 64>(cta, in); });
     test::run_passes(*attention);
     is_clean(*attention);
   }
@@ -215,7 +215,7 @@ TEST_CASE("a remote arrival needs the barrier's initialisation seen by the clust
   CHECK(id_of(with(with(body, "    mbarrier.wait %bar.6, %zero.1\n", ""), "  cluster.sync {relaxed = 0}\n", ""), pair) == "protocol-exit");
 }
 
-TEST_CASE("a copy into every CTA of a cluster needs their barriers to be there, and the CTAs to stay") {
+TEST_CASE("C29: a copy into every CTA of a cluster needs all of them to agree on it, their barriers to be there, and the CTAs to stay") {
   const std::string body = R"(
   %rank.20 = cluster_rank : s32
   %21 = elect : bool

@@ -133,6 +133,19 @@ std::vector<run_case> arithmetic_runs() {
   all.push_back(elementwise<float, int>("f32 bits", element::f32, element::s32, x, y, [](builder& b, value u, value) { return b.make(opcode::bitcast, {u}, {u->type.with_element(element::s32)}).result(); },
                                         [](float u, float) { return std::bit_cast<int>(u); }));
 
+  {
+    std::vector<std::int8_t> every(1024);
+    for (size_t i = 0; i < every.size(); ++i) every[i] = static_cast<std::int8_t>(i);
+    all.push_back(elementwise<std::int8_t, std::uint16_t>("C44: every s8 to bf16", element::s8, element::bf16, every, every, [](builder& b, value u, value) { return b.cast(u, element::bf16); },
+                                                          [](std::int8_t u, std::int8_t) { return bf16(static_cast<float>(u)).code; }));
+    all.push_back(elementwise<std::int8_t, std::uint16_t>("C44: the sign of an s8 as -1 to bf16", element::s8, element::bf16, every, every,
+                                                          [](builder& b, value u, value) { return b.cast(b.binary(opcode::shr, u, b.integer(7, element::s8)), element::bf16); },
+                                                          [](std::int8_t u, std::int8_t) { return bf16(u < 0 ? -1.0F : 0.0F).code; }));
+    all.push_back(elementwise<std::int8_t, std::uint16_t>("C44: a condition to bf16", element::s8, element::bf16, every, every,
+                                                          [](builder& b, value u, value) { return b.cast(b.compare("lt", u, b.integer(0, element::s8)), element::bf16); },
+                                                          [](std::int8_t u, std::int8_t) { return bf16(u < 0 ? 1.0F : 0.0F).code; }));
+  }
+
   {  // control flow: the Collatz length of each thread's index, in a while with an if inside, plus a triangular sum
     run_case r = new_run("while, if, for and cells", 2);
     value out = add_parameter(*r.kernel, "out", type::view_of(element::s32, 1));

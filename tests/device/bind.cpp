@@ -157,7 +157,7 @@ TEST_CASE("grids are held to the axis limits, with axis, value and limit in the 
   CHECK(fails(arguments(), nullptr, k) == "grid-negative");
 }
 
-TEST_CASE("a grid must hold whole clusters") {
+TEST_CASE("C30: a grid must hold whole clusters") {
   kernel k = gemm();
   k.cluster = {2, 1, 1};
   k.grid_x = formula{"63"};

@@ -196,8 +196,7 @@ void few_stages(block& cta, const product& in) {
 
 }  // namespace
 
-// C26
-TEST_CASE("a ring of one stage hands its slot over, with one loading warp and with four") {
+TEST_CASE("C26: a ring of one stage hands its slot over, with one loading warp and with four") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     constexpr int rows = 128, cols = 192;
     for (const int k : {64, 128, 320})

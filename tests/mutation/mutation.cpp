@@ -92,7 +92,8 @@ TEST_CASE("every mutant is caught, with a report that names the place, or change
         }
         if (!on_simulator) on_simulator = std::make_unique<mutation::trial>(*k);
         if (const auto found = on_simulator->first_difference(*m.kernel, 32)) {
-          if (only) std::printf("%s: %s at %s: %s\n", where.c_str(), m.name.c_str(), m.site.c_str(), found->c_str());
+          if (only) std::printf("%s: %s at %s: %s\n", where.c_str(), m.name.c_str(), m.site.c_str(), found->text.c_str());
+          if (found->fault) CHECK_MESSAGE(names_the_place(m, found->text), where, ": ", m.name, " at ", m.site, " is caught by a fault that does not name it:\n", found->text);
           ++s.simulator;
           ++all.simulator;
           return;

@@ -16,8 +16,12 @@ class trial {
   explicit trial(const ir::kernel& lowered);
   ~trial();
 
-  /// The first fault or difference of `changed` in schedules 1..`schedules`; nothing when all agree. One line, with the seed.
-  std::optional<std::string> first_difference(const ir::kernel& changed, int schedules) const;
+  struct difference {
+    std::string text;    // with the seed
+    bool fault = false;  // reported by the simulator; else another result, or code that cannot be generated
+  };
+  /// The first fault or difference of `changed` in schedules 1..`schedules`; nothing when all agree.
+  std::optional<difference> first_difference(const ir::kernel& changed, int schedules) const;
 
  private:
   struct state;

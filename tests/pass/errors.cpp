@@ -207,6 +207,32 @@ TEST_CASE("an accumulator fits the warps that use it") {
   CHECK(id(product(i64{}, 2), "sm_100a") == "accumulator-shape");
 }
 
+TEST_CASE("C40: whoever reads an accumulator needs four warps of its own, whatever the other roles have") {
+  const auto product = [](int warps) {
+    return [=](block& cta, const arguments& in) {
+      auto ab = cta.ring<2>("ab", tile_spec);
+      auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
+      cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) { load(ab.fill(), in.x[t]); }),
+                role("mma", 1_warp, [&](const grid_box&) {
+                  auto slot = ab.drain();
+                  mma(d.fill(), slot, transpose(slot));
+                }),
+                role("out", warp_count{warps}, [&](const grid_box& t) { store(in.y[t], cast<bf16>(read(d.drain()))); }));
+    };
+  };
+  for (const char* target : {"sm_90a", "sm_100a", "sm_103a"}) {
+    CAPTURE(target);
+    CHECK(id(product(4), target) == "");
+    for (const int warps : {1, 2, 3}) {
+      const diagnostic d = refusal(product(warps), target);
+      CHECK(d.id == "accumulator-shape");
+      REQUIRE(!d.fix.empty());
+      CHECK(d.fix[0].find("4 warps") != std::string::npos);
+      CHECK(std::string(d.where.file).find("errors.cpp") != std::string::npos);
+    }
+  }
+}
+
 TEST_CASE("an accumulator that is read has been written, in a loop whose bounds its reader knows") {
   CHECK(id([](block& cta, const arguments& in) {
           auto d = cta.ring<2>("d", accumulator<float, 64, 64>);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sim/alu.hpp"
 #include "sim/units/formats.hpp"
 #include "support.hpp"
 
@@ -199,4 +200,28 @@ TEST_CASE("ex2.approx of f32 stays within two units in the last place, subnormal
   CHECK(real(out[3]) == 1.0F);
   for (int e = -149; e < 128; ++e) CHECK(of("ex2.approx.f32 %f9, %f1; mov.b32 %r9, %f9;", bits(static_cast<float>(e))) == bits(std::ldexp(1.0F, e)));
   CHECK(of("ex2.approx.ftz.f32 %f9, %f1; mov.b32 %r9, %f9;", bits(-140.0F)) == 0);
+}
+
+TEST_CASE("half precision is the same on processors without AVX2") {
+  using tlx::sim::alu;
+  using tlx::sim::scalar;
+  std::uint32_t seed = 1;
+  for (const scalar type : {scalar::f16, scalar::bf16, scalar::f16x2, scalar::bf16x2})
+    for (const alu op : {alu::add, alu::sub, alu::mul, alu::fma, alu::minimum, alu::maximum})
+      for (int round = 0; round < 2000; ++round) {
+        alignas(64) std::uint32_t slots[2][4][32];
+        for (int k = 0; k < 4; ++k)
+          for (int l = 0; l < 32; ++l) {
+            seed = seed * 1664525U + 1013904223U;
+            const std::uint32_t bits = seed ^ seed >> 15;
+            slots[0][k][l] = slots[1][k][l] = type == scalar::f16 || type == scalar::bf16 ? bits & 0xFFFFU : bits;
+          }
+        tlx::sim::instruction i;
+        i.d = 0, i.a = 128, i.b = 256, i.c = 384;
+        tlx::sim::find_fast_generic(op, type, scalar::none, tlx::sim::compare::eq, false)(reinterpret_cast<std::byte*>(slots[0]), i, 0xFFFFFFFFU);
+        tlx::sim::find_fast(op, type)(reinterpret_cast<std::byte*>(slots[1]), i, 0xFFFFFFFFU);
+        CAPTURE(static_cast<int>(type));
+        CAPTURE(static_cast<int>(op));
+        REQUIRE(std::memcmp(slots[0], slots[1], sizeof slots[0]) == 0);
+      }
 }

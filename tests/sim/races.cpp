@@ -133,3 +133,29 @@ TEST_CASE("names that the PTX gives to barriers and warps are in the report") {
   // Comments that only look like notes are comments.
   CHECK(id_of([&] { run_module(module_text("", s, "// tlx.ring name= which offset=x\n// tlx.role\n// tlx.ring name=\"a\" offset=99999999999 bytes=8 stages=1\n"), {1}, s); }) == "");
 }
+
+TEST_CASE("a peer's shared memory is touched after something has shown that the peer has started, and stays while it is read") {
+  const auto reach = [](const std::string& before, const std::string& access) {
+    return ".shared .align 16 .b8 x[64]; .shared .align 16 .b8 y[64]; .shared .align 8 .b64 b; mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r0, 0; mov.u32 %r3, x; mov.u32 %r4, b; mov.u32 %r5, y; @%p1 mbarrier.init.shared.b64 [b], 1; @%p1 fence.mbarrier_init.release.cluster; shl.b32 %r6, %r0, 2; add.u32 %r7, %r3, %r6; @%p1 mbarrier.arrive.expect_tx.shared.b64 _, [b], 64;\n" +
+           before + "mapa.shared::cluster.u32 %r8, %r3, %r2; mapa.shared::cluster.u32 %r9, %r4, %r2; mapa.shared::cluster.u32 %r10, %r5, %r2;\n" + access;
+  };
+  const std::string meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;\n", relaxed = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;\n";
+  const setup s{.threads = 16, .grid = 2, .cluster = 2};
+  const auto fault = [&](const std::string& body) {
+    for (setup at = s; at.seed < 32; ++at.seed)
+      if (const std::string id = id_of([&] { run(body, {0}, at); }); !id.empty()) return id;
+    return std::string();
+  };
+  const std::string store = "st.shared::cluster.u32 [%r8], 1;\n", adds = "add.u32 %r11, %r8, %r6; red.async.relaxed.cluster.mbarrier::complete_tx::bytes.shared::cluster.add.u32 [%r11], 1, [%r9];\nV: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0; @!%p2 bra V;\n";
+  const std::string one_store = "@%p1 " + store;
+  CHECK(fault(reach(meet, one_store + meet)) == "");
+  CHECK(fault(reach(relaxed, one_store + meet)) == "");  // that it has started needs no memory order
+  CHECK(fault(reach("", one_store + meet)) == "race");
+  const std::string zero = "st.shared.u32 [%r7], 0;\n";
+  CHECK(fault(reach(zero + meet, adds + meet)) == "");
+  CHECK(fault(reach(zero + relaxed, adds + meet)) == "race");  // what is added to is not ordered before
+  const std::string copy = "@%p1 cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%r10], [%r3], 64, [%r9];\nW: mbarrier.try_wait.parity.shared.b64 %p2, [b], 0; @!%p2 bra W;\n";
+  const std::string fence = "fence.proxy.async.shared::cta;\n";
+  CHECK(fault(reach(zero + fence + meet, copy + meet)) == "");
+  CHECK(fault(reach(zero + fence + meet, copy)) == "race");            // the CTA may end while its memory is read
+}

@@ -1,4 +1,4 @@
-// Mistakes that users of tiled-kernel systems have reported (their numbers in comments), as small kernels: the right one passes on every policy of order,
+// Mistakes that users of tiled-kernel systems have reported (their numbers in the names), as small kernels: the right one passes on every policy of order,
 // the wrong one is reported with the place.
 #include <doctest/doctest.h>
 
@@ -72,7 +72,7 @@ struct ring {
 
 }  // namespace
 
-TEST_CASE("a ring that bulk copies fill ends with the right sum for every number of tiles around its slots") {  // C25
+TEST_CASE("C25: a ring that bulk copies fill ends with the right sum for every number of tiles around its slots") {
   for (const std::uint32_t tiles : {1U, 2U, 3U, 4U, 6U, 7U}) {
     CAPTURE(tiles);
     const verdict v = ring{.tiles = tiles}.tried();
@@ -82,7 +82,7 @@ TEST_CASE("a ring that bulk copies fill ends with the right sum for every number
   }
 }
 
-TEST_CASE("four mistakes in a ring of three slots are told with barrier, waiter and phase") {  // C31
+TEST_CASE("C31: four mistakes in a ring of three slots are told with barrier, waiter and phase") {
   for (const std::uint32_t tiles : {1U, 3U, 4U, 7U}) {
     CAPTURE(tiles);
     // Up to three tiles nobody waits for a slot to be free again.
@@ -105,7 +105,7 @@ TEST_CASE("four mistakes in a ring of three slots are told with barrier, waiter 
   }
 }
 
-TEST_CASE("tiles that leave through one staging buffer need a proxy fence before and a wait for the read after") {  // C28
+TEST_CASE("C28: tiles that leave through one staging buffer need a proxy fence before and a wait for the read after") {
   const auto waves = [](const std::string& fence, const std::string& wait) {
     return ".shared .align 128 .b8 x[128]; mov.u32 %r1, x; shl.b32 %r2, %r0, 2; add.u32 %r3, %r1, %r2; setp.eq.u32 %p1, %r0, 0; mov.u32 %r10, 0;\n"
            "WAVE: mad.lo.u32 %r4, %r10, 100, %r0; st.shared.u32 [%r3], %r4;\n" + fence + "\nbar.warp.sync -1; mul.wide.u32 %rd3, %r10, 128; add.s64 %rd4, %rd2, %rd3;\n"
@@ -123,7 +123,7 @@ TEST_CASE("tiles that leave through one staging buffer need a proxy fence before
   CHECK(all_schedules(waves(fence, "@%p1 cp.async.bulk.wait_group.read 1;"), s, {0}).id == "race");
 }
 
-TEST_CASE("a copy that one thread starts completes a barrier for all, when all arrive") {  // C34
+TEST_CASE("C34: a copy that one thread starts completes a barrier for all, when all arrive") {
   const auto copy = [](const std::string& who) {
     return ".shared .align 128 .b8 x[128]; .shared .align 8 .b64 b; mov.u32 %r1, x; mov.u32 %r2, b; setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [b], 32; bar.sync 0;\n"
            "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%r2], 128; @%p1 cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 128, [%r2];\n" + who +
@@ -140,7 +140,7 @@ TEST_CASE("a copy that one thread starts completes a barrier for all, when all a
   CHECK(says(wrong, "31 of 32 arrivals pending"));
 }
 
-TEST_CASE("a pipeline of cp.async whose length depends on the CTA drains by waiting for all") {  // C35
+TEST_CASE("C35: a pipeline of cp.async whose length depends on the CTA drains by waiting for all") {
   const auto loop = [](const std::string& drain) {
     // CTA k adds up k + 1 tiles of 128 bytes, two in flight.
     return ".shared .align 128 .b8 x[256]; mov.u32 %r1, x; shl.b32 %r2, %r0, 2; mov.u32 %r3, %ctaid.x; add.u32 %r3, %r3, 1; mov.u32 %r10, 0; mov.u32 %r20, 0;\n"
@@ -160,7 +160,7 @@ TEST_CASE("a pipeline of cp.async whose length depends on the CTA drains by wait
   CHECK(all_schedules(loop("cp.async.wait_group 1;"), s, in).id == "race");
 }
 
-TEST_CASE("a pair of CTAs that shares tensor memory stays until both have it") {  // C37
+TEST_CASE("C37: a pair of CTAs that shares tensor memory stays until both have it") {
   const auto pair = [](const std::string& between) {
     return ".shared .align 8 .b32 x; mov.u32 %r1, x; tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32 [%r1], 64; bar.sync 0; ld.shared.u32 %r2, [x]; " + between +
            " tcgen05.dealloc.cta_group::2.sync.aligned.b32 %r2, 64;";
@@ -172,7 +172,7 @@ TEST_CASE("a pair of CTAs that shares tensor memory stays until both have it") {
   CHECK(says(wrong, "tcgen05.alloc"));
 }
 
-TEST_CASE("minimum, maximum and reductions have one rule for NaN, wherever it stands") {  // C83, C48
+TEST_CASE("C83: minimum, maximum and reductions have one rule for NaN, wherever it stands") {  // C48 too
   const std::uint32_t nan = 0x7FC00000U;
   for (const bool first : {true, false}) {
     const std::uint32_t a = first ? nan : bits(6), b = first ? bits(6) : nan;
@@ -190,7 +190,7 @@ TEST_CASE("minimum, maximum and reductions have one rule for NaN, wherever it st
   }
 }
 
-TEST_CASE("a masked access at the end of a buffer reads its own elements, the rest keeps what it had") {  // C84
+TEST_CASE("C84: a masked access at the end of a buffer reads its own elements, the rest keeps what it had") {
   std::vector<std::uint32_t> in{10, 11, 12, 13, 14, 15, 16, 17};
   const std::vector<std::uint32_t> out = run("add.u32 %r1, %r0, 3; mov.u32 %r2, -1; setp.lt.u32 %p1, %r1, 8; mul.wide.u32 %rd3, %r1, 4; add.s64 %rd4, %rd1, %rd3; @%p1 ld.global.u32 %r2, [%rd4]; mul.wide.u32 %rd5, %r0, 4; add.s64 %rd6, %rd2, %rd5; st.global.u32 [%rd6], %r2;",
                                              in, {.threads = 8});

@@ -360,6 +360,56 @@ TEST_CASE("a place outside of its view is reported where bounds are checked, and
 }
 
 namespace {
+struct shifted_arguments {
+  TLX_ARGUMENTS(shifted_arguments, (view<bf16, 2>, x), (view<bf16, 2>, y), (scalar<std::int32_t>, load_at), (scalar<std::int32_t>, store_at));
+};
+// y = x x^T in one tile, loaded and stored at a column that is asked for.
+void shifted(block& cta, const shifted_arguments& in) {
+  cta.warps(4_warps);
+  auto ring = cta.ring<1>("r", shared<bf16, 64, 64>);
+  cta.home().kernel().grid[0] = "1";
+  load(ring.fill(), in.x.at(0, in.load_at));
+  auto x = ring.drain();
+  store(in.y.at(0, in.store_at), cast<bf16>(read(mma(x, transpose(x)))));
+}
+}  // namespace
+
+TEST_CASE("a box that starts in the middle of 16 bytes is reported where bounds are checked, before the copy is started") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    jit::compile_options options{.assemble = false, .use_cache = false};
+    options.watch = jit::watch_options{.seconds = limit, .bounds = true};
+    const std::unique_ptr<ir::kernel> traced = trace<shifted_arguments>("shifted", m.on->about().target, shifted);
+    broken::on_machine k{*m.on, jit::compile(*traced, options)};
+    matrix x{*m.on, 64, 64, std::vector<std::uint16_t>(64 * 64, 0)}, y = poison(*m.on, 64, 64);
+    for (size_t i = 0; i < 64; ++i) x.values[i * 64 + i] = 0x3f80;  // the identity
+    x.on.write(x.values.data(), x.values.size() * 2);
+    const auto outcome = [&](int load_at, int store_at) { return k.outcome({x.view(), y.view(), device::scalar_value(std::int32_t{load_at}), device::scalar_value(std::int32_t{store_at})}); };
+    CHECK(outcome(0, 0).second == "");
+    check_right(x, y);
+    CHECK(outcome(8, 48).second == "");  // whole 16 bytes, over the end
+    y.fetch();
+    CHECK(y.at(8 * 64 + 48 + 8) == 1);
+    for (const int at : {1, 4, 7}) {
+      const auto [id, text] = outcome(at, 0);
+      CAPTURE(text);
+      CHECK(id == "requirement-failed");
+      CHECK(has(text, "\"a box of \"x\" starts at a multiple of 8 elements (16 bytes) along axis 1\" does not hold"));
+      CHECK(has(text, cat("value ", at)));
+      CHECK(has(text, "at watch.cpp:"));
+      const auto [stored, why] = outcome(0, at);
+      CAPTURE(why);
+      CHECK(stored == "requirement-failed");
+      CHECK(has(why, "\"a box of \"y\" starts at a multiple of 8 elements (16 bytes) along axis 1\" does not hold"));
+    }
+    CHECK(outcome(0, 0).second == "");
+    if (m.is_gpu()) return;
+    options.watch = jit::watch_options{.seconds = limit};
+    broken::on_machine unchecked{*m.on, jit::compile(*traced, options)};
+    CHECK(unchecked.outcome({x.view(), y.view(), device::scalar_value(std::int32_t{4}), device::scalar_value(std::int32_t{0})}).first == "misaligned");
+  });
+}
+
+namespace {
 struct printing {
   TLX_ARGUMENTS(printing, (view<bf16, 2>, y), (scalar<std::int32_t>, n));
 };

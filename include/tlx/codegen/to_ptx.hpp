@@ -15,7 +15,7 @@ struct options {
   bool line_info = true;  // .loc directives with the locations of the ops
 };
 
-/// PTX 9.0 for the kernel's target. Raises internal_error: codegen-unlowered, codegen-layout, codegen-element, codegen-invalid;
+/// PTX 9.0 for the kernel's target. Raises internal_error: codegen-unlowered, codegen-layout, codegen-element, codegen-target, codegen-invalid;
 /// user_error [target-unknown].
 std::string to_ptx(const ir::kernel& k, const options& how = {});
 

@@ -22,6 +22,8 @@ const std::vector<pass>& pipeline_for(const std::string& target);
 void drop_requirements(ir::kernel& k);
 /// Before the table, for kernels whose bounds are checked: a require at every load and store whose box or element may start outside of its view.
 void check_bounds(ir::kernel& k);
+/// After the table, for kernels whose bounds are checked: a require at every bulk tensor copy, that its box starts at whole 16 bytes of a row.
+void check_boxes(ir::kernel& k);
 /// After the table, for kernels that are watched: a time limit and a way out for every wait; numbers ({site}) for what can be reported.
 /// Raises user_error [watch-cluster-barrier] or [shared-memory-exceeded].
 void watch(ir::kernel& k, std::int64_t limit_ns);

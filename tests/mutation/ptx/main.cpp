@@ -1,8 +1,9 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
-// At most two places for each operator and kernel, and eight schedules of the right kernels; --every-site: all places; --full: those and 256 schedules;
-// --right-only N: N schedules of the right kernels, no mutants.
+// At most two places for each operator and kernel, and eight schedules of the right kernels; of the library's long list of similar kernels each takes one
+// place of every sixth operator. --every-site: all places, and two of each operator in the library's list; --full: those and 256 schedules;
+// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -85,14 +86,15 @@ bool names_the_place(const outcome& o, int line, const std::vector<int>& also, c
   if (const auto mine = runs.find(line); mine != runs.end() && mine->second != everybody)
     for (const int w : numbers_after(o.report.threads, "warp")) if (mine->second >> w & 1U) return true;
   const std::set<int> offsets = numbers_after(o.text, "shared offset");
-  for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offsets.count(static_cast<int>(offset))) return true;
+  const auto near = [&](int at) { return std::abs(at - line) <= near_lines || std::any_of(also.begin(), also.end(), [&](int a) { return std::abs(at - a) <= near_lines; }); };
+  for (const auto& [at, offset] : barriers) if (near(at) && offsets.count(static_cast<int>(offset))) return true;
   // A ring: what the report names, and what instructions near the place work on, by the notes in the PTX.
   std::set<std::string> rings;
   for (const std::string& l : lines) {
     std::smatch m;
     if (l.rfind("// tlx.ring", 0) == 0 && std::regex_search(l, m, std::regex("name=(\"[^\"]*\") which=\\w+ offset=(\\d+) bytes=(\\d+) stages=(\\d+)"))) {
       const std::uint32_t first = 1024 + static_cast<std::uint32_t>(std::stoul(m[2])), bytes = static_cast<std::uint32_t>(std::stoul(m[3])), stages = static_cast<std::uint32_t>(std::stoul(m[4]));
-      for (const auto& [at, offset] : barriers) if (std::abs(at - line) <= near_lines && offset >= first && offset < first + bytes * stages) rings.insert("ring " + m[1].str());
+      for (const auto& [at, offset] : barriers) if (near(at) && offset >= first && offset < first + bytes * stages) rings.insert("ring " + m[1].str());
     }
   }
   for (const std::string& r : rings) if (o.text.find(r) != std::string::npos) return true;
@@ -131,13 +133,17 @@ int main(int argc, char** argv) try {
   setenv("TLX_CACHE", "off", 1);  // the PTX of this build, not of an earlier one
   std::vector<equivalent> equivalents = read_equivalents(std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt");
   std::vector<subject> subjects = shipped(target);
-  for (subject& s : mutation::examples(target)) subjects.push_back(std::move(s));
+  for (auto more : {mutation::examples, mutation::clusters, mutation::library})
+    for (subject& s : more(target)) subjects.push_back(std::move(s));
 
   std::map<std::string, row> table;
   int bad = 0, total = 0;
   const int unmutated = right_only ? right_only : full ? 256 : 8;
   const auto start = std::chrono::steady_clock::now();
+  const std::vector<std::string> all_operators = operators();
+  std::size_t number = 0;
   for (const subject& s : subjects) {
+    const std::size_t mine = number++;
     if (!only_subject.empty() && s.name != only_subject) continue;
     const auto begin = std::chrono::steady_clock::now();
     const auto right = s.from->load({.ptx = s.launch.ptx, .cubin = {}});
@@ -145,7 +151,8 @@ int main(int argc, char** argv) try {
     std::map<int, std::uint64_t> reached;
     std::set<int> guarded;
     bool strict_is_quiet = true;
-    for (int seed = 1; seed <= (only_operator.empty() ? unmutated : 1); ++seed) {
+    const int schedules_of_right = !only_operator.empty() ? 1 : s.of_many && !full && !right_only ? 2 : unmutated;
+    for (int seed = 1; seed <= schedules_of_right; ++seed) {
       const outcome o = run(s, *right, static_cast<std::uint64_t>(seed));
       const auto& seen = s.from->on->last_run().barrier_lines;
       barriers.insert(seen.begin(), seen.end());
@@ -160,8 +167,9 @@ int main(int argc, char** argv) try {
       strict_is_quiet = false;
       std::printf("note: %s on %s, strict: %s\n", s.name.c_str(), target.c_str(), o.text.c_str());
     }
-    const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / (only_operator.empty() ? unmutated : 1);
+    const double each = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / schedules_of_right;
     std::map<std::string, int> places;
+    const std::vector<std::string> lines = lines_of(s.launch.ptx);
     int made = 0;
     for (const mutant& m : right_only ? std::vector<mutant>{} : mutants(s.launch.ptx)) {
       if (!only_operator.empty() && m.of != only_operator) continue;
@@ -169,14 +177,17 @@ int main(int argc, char** argv) try {
       row& r = table[m.of];
       // What this launch never executes cannot show.
       if (!(m.of == "drop-predicate" ? guarded.count(m.line) : reached.count(m.line))) { ++r.idle; continue; }
-      if (!every_site && only_operator.empty() && ++places[m.of] > 2) continue;
+      const bool all_places = !only_operator.empty() || (every_site && (!s.of_many || !only_subject.empty()));
+      if (!all_places && ++places[m.of] > (s.of_many && !every_site ? 1 : 2)) continue;
+      if (!every_site && only_operator.empty() && s.of_many && (static_cast<std::size_t>(std::find(all_operators.begin(), all_operators.end(), m.of) - all_operators.begin()) + mine) % 6 != 0) continue;
       ++r.made;
       ++total;
       ++made;
-      if (!dump.empty()) { std::ofstream out(dump); out << m.ptx; }
+      const std::string changed = m.text(lines);
+      if (!dump.empty()) { std::ofstream out(dump); out << changed; }
       outcome o;
       try {
-        const auto code = s.from->load({.ptx = m.ptx, .cubin = {}});
+        const auto code = s.from->load({.ptx = changed, .cubin = {}});
         equivalent* known = nullptr;
         for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && matches(m.site, e.site)) known = &e;
         const int schedules = known ? 4 : most_schedules;
@@ -202,7 +213,7 @@ int main(int argc, char** argv) try {
       switch (o.kind) {
         case outcome::what::fault:
           ++r.fault;
-          right_place = !m.protocol || names_the_place(o, m.line, m.also, reached, barriers, lines_of(m.ptx));
+          right_place = !m.protocol || names_the_place(o, m.line, m.also, reached, barriers, lines_of(changed));
           break;
         case outcome::what::differs: ++r.differs; break;
         case outcome::what::stalled: ++r.stalled; break;

@@ -18,11 +18,6 @@ struct program {
   std::vector<std::string> lines;
 
   explicit program(const std::string& ptx) { lines = lines_of(ptx); }
-  std::string joined() const {
-    std::string text;
-    for (const std::string& l : lines) text += l + "\n";
-    return text;
-  }
   // Index of the instruction that last wrote `name` before line `at`, in text order; -1 none.
   int definition(const std::string& name, std::size_t at) const {
     const std::regex writes("(^|[\\s;])[a-z][\\w.:]*\\s+" + escaped(name) + "\\s*,");
@@ -144,8 +139,21 @@ const std::vector<rule>& rules() {
          return drop_if(has(l, "barrier.cluster.wait"));
        }},
       {"relaxed-cluster-barrier", true, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
-         if (!has(l, "barrier.cluster.arrive.release")) return {};
-         return {replaced(l, "arrive\\.release", "arrive.relaxed")};
+         if (!has(l, "barrier.cluster.arrive") || has(l, "arrive.relaxed")) return {};
+         return {replaced(l, "arrive(\\.release)?", "arrive.relaxed")};
+       }},
+      {"own-memory", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
+         std::smatch m;
+         if (!std::regex_search(l, m, std::regex("mapa\\.shared::cluster\\.u32\\s+(%r\\d+), (%r\\d+),"))) return {};
+         return {cat("\tmov.u32 ", m[1].str(), ", ", m[2].str(), ";")};
+       }},
+      {"wrong-mask", false, [](const program& p, std::size_t at, const std::string& l) -> std::vector<std::string> {
+         // One CTA of a multicast is left out.
+         std::smatch m;
+         if (!std::regex_search(l, m, std::regex("mov\\.u16\\s+(%\\w+), (\\d+);"))) return {};
+         for (std::size_t k = at; k < p.lines.size() && k < at + 60; ++k)
+           if (has(p.lines[k], "multicast") && std::regex_search(p.lines[k], std::regex(program::escaped(m[1].str()) + "\\b"))) return {replaced(l, ", \\d+;", cat(", ", std::stoul(m[2]) & ~1UL, ";"))};
+         return {};
        }},
       {"wrong-swizzle", false, [](const program&, std::size_t, const std::string& l) -> std::vector<std::string> {
          std::smatch m;
@@ -232,28 +240,34 @@ std::vector<std::string> operators() {
   return names;
 }
 
+std::string mutant::text(const std::vector<std::string>& lines) const {
+  std::string all;
+  for (std::size_t k = 0; k < lines.size(); ++k) all += (static_cast<int>(k) + 1 == line ? changed : lines[k]) + "\n";
+  return all;
+}
+
 std::vector<mutant> mutants(const std::string& ptx) {
   const program p(ptx);
+  std::vector<std::size_t> code;
+  std::vector<std::string> plain;
+  for (std::size_t k = 0; k < p.lines.size(); ++k)
+    if (is_code(p.lines[k])) code.push_back(k), plain.push_back(normal(p.lines[k]));
   std::vector<mutant> out;
   for (const rule& r : rules()) {
     std::map<std::string, int> same;  // places that read alike are numbered
-    std::string before;
-    for (std::size_t k = 0; k < p.lines.size(); ++k) {
+    for (std::size_t n = 0; n < code.size(); ++n) {
+      const std::size_t k = code[n];
       const std::string& l = p.lines[k];
-      if (!is_code(l)) continue;
       for (const std::string& changed : r.apply(p, k, l)) {
         if (changed == l) continue;
-        const std::string site = cat(normal(l), changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", before);
-        program q = p;
-        q.lines[k] = changed;
-        out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), q.joined(), {}});
+        const std::string site = cat(plain[n], changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", n ? plain[n - 1] : std::string());
+        out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), changed, {}});
         // A lane that is elected does its work where the predicate is used.
         if (std::smatch used; out.back().of == "every-lane" && std::regex_search(l, used, std::regex("\\|(%p\\d+),")))
-          for (std::size_t j = k; j < p.lines.size(); ++j) if (has(p.lines[j], ("@" + used[1].str() + " ").c_str()) || (has(p.lines[j], "not.pred") && has(p.lines[j], (", " + used[1].str() + ";").c_str()))) for (int near = 1; near < 12; ++near) out.back().also.push_back(static_cast<int>(j) + near);
+          for (std::size_t j = k; j < p.lines.size(); ++j) if (has(p.lines[j], ("@" + used[1].str() + " ").c_str()) || has(p.lines[j], ("@!" + used[1].str() + " ").c_str()) || (has(p.lines[j], "not.pred") && has(p.lines[j], (", " + used[1].str() + ";").c_str()))) for (int near = 1; near < 12; ++near) out.back().also.push_back(static_cast<int>(j) + near);
         // A leak is reported where the memory was taken.
         if (out.back().of == "drop-dealloc") for (std::size_t j = 0; j < p.lines.size(); ++j) if (has(p.lines[j], "tcgen05.alloc")) out.back().also.push_back(static_cast<int>(j) + 1);
       }
-      before = normal(l);
     }
   }
   return out;

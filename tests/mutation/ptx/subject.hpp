@@ -43,6 +43,7 @@ struct subject {
   std::string name, target;
   std::shared_ptr<recorder> from;
   recorder::kept launch;
+  bool of_many = false;  // one of a long list of similar kernels: a share of the operators, or of the places
 };
 
 struct outcome {
@@ -56,8 +57,10 @@ struct outcome {
 /// Runs `ptx` in place of the subject's own.
 outcome run(const subject& s, tlx::device::module& code, std::uint64_t seed, bool strict = false);
 
-/// The kernels that come with the library, in a few shapes, and those of the examples. Only on `target`.
+/// The one-call functions in a few shapes, every kernel of the library, the examples, and small kernels of clusters. Only on `target`.
 std::vector<subject> shipped(const std::string& target);
+std::vector<subject> library(const std::string& target);
 std::vector<subject> examples(const std::string& target);
+std::vector<subject> clusters(const std::string& target);
 
 }  // namespace mutation
