@@ -1,4 +1,5 @@
-#include <set>
+#include <algorithm>
+#include <optional>
 
 #include "agents.hpp"
 #include "passes.hpp"
@@ -34,6 +35,21 @@ ir::value recompute(ir::builder& b, ir::value v) {
   return b.make(o.code, operands, {v->type}, o.attributes).result();
 }
 
+std::optional<std::int64_t> known(ir::value v) {
+  if (v->owner && v->owner->is(ir::opcode::constant)) return v->owner->integer("value");
+  return {};
+}
+
+// A loop to max(rounds, 1) runs whatever the arguments are.
+bool runs_at_least_once(const ir::op& loop) {
+  const std::optional<std::int64_t> low = known(loop.operands[0]);
+  const ir::op* high = loop.operands[1]->owner;
+  if (!low || !high) return false;
+  if (const auto end = known(loop.operands[1])) return *end > *low;
+  if (!high->is(ir::opcode::max)) return false;
+  return std::any_of(high->operands.begin(), high->operands.end(), [&](ir::value v) { return known(v).value_or(*low) > *low; });
+}
+
 }  // namespace
 
 void guard_reads(ir::kernel& k) {
@@ -46,7 +62,7 @@ void guard_reads(ir::kernel& k) {
     bool certain = false;
     for (ir::op* m : mmas) {
       ir::op* around = enclosing(*m, ir::opcode::for_loop);
-      if (!around || around->integer("tiles")) certain = true;
+      if (!around || around->integer("tiles") || runs_at_least_once(*around)) certain = true;
       else loop = around;
     }
     if (certain || !loop) continue;
