@@ -25,6 +25,8 @@ struct setting {
 struct gemm_shape {
   std::int64_t m, n, k;
   bool bias_gelu = false;
+  std::int64_t batch = 1;
+  bool e4m3 = false, promoted = false;  // operands with a scale each, sums fast or promoted
   std::string name() const;
 };
 std::vector<gemm_shape> gemm_shapes();

@@ -13,6 +13,7 @@ namespace {
 // The few names of cublas_v2.h and cublasLt.h that are used here, with their numbers.
 constexpr int op_n = 0, op_t = 1, type_bf16 = 14, type_f32 = 0, compute_f32 = 68, gemm_default = -1;
 constexpr int desc_transpose_a = 3, desc_transpose_b = 4, desc_epilogue = 7, desc_bias_pointer = 8;
+constexpr int type_e4m3 = 28, desc_scale_a = 17, desc_scale_b = 18, desc_fast_accumulation = 25, layout_batch = 5, layout_apart = 6;
 constexpr int epilogue_bias = 4, epilogue_gelu = 32;
 constexpr int preference_workspace = 1;
 constexpr std::size_t workspace_bytes = std::size_t{64} << 20;
@@ -67,6 +68,7 @@ struct cublas::state {
   int (*desc_set)(void*, int, const void*, std::size_t) = nullptr;
   int (*layout_create)(void**, int, std::uint64_t, std::uint64_t, std::int64_t) = nullptr;
   int (*layout_destroy)(void*) = nullptr;
+  int (*layout_set)(void*, int, const void*, std::size_t) = nullptr;
   int (*preference_create)(void**) = nullptr;
   int (*preference_destroy)(void*) = nullptr;
   int (*preference_set)(void*, int, const void*, std::size_t) = nullptr;
@@ -89,6 +91,7 @@ cublas::cublas(const std::string& folder) : state_(std::make_unique<state>(folde
                    s.plain.find(s.set_stream, "cublasSetStream_v2") && s.plain.find(s.gemm_ex, "cublasGemmEx") && s.lt.find(s.lt_create, "cublasLtCreate") && s.lt.find(s.lt_destroy, "cublasLtDestroy") &&
                    s.lt.find(s.desc_create, "cublasLtMatmulDescCreate") && s.lt.find(s.desc_destroy, "cublasLtMatmulDescDestroy") && s.lt.find(s.desc_set, "cublasLtMatmulDescSetAttribute") &&
                    s.lt.find(s.layout_create, "cublasLtMatrixLayoutCreate") && s.lt.find(s.layout_destroy, "cublasLtMatrixLayoutDestroy") &&
+                   s.lt.find(s.layout_set, "cublasLtMatrixLayoutSetAttribute") &&
                    s.lt.find(s.preference_create, "cublasLtMatmulPreferenceCreate") && s.lt.find(s.preference_destroy, "cublasLtMatmulPreferenceDestroy") &&
                    s.lt.find(s.preference_set, "cublasLtMatmulPreferenceSetAttribute") && s.lt.find(s.heuristic, "cublasLtMatmulAlgoGetHeuristic") && s.lt.find(s.matmul, "cublasLtMatmul") &&
                    s.driver.find(s.allocate, "cuMemAlloc_v2") && s.driver.find(s.release, "cuMemFree_v2");
@@ -144,14 +147,25 @@ std::unique_ptr<cublas::plan> cublas::prepare(const product& p, int most) {
   if (p.bias) set(desc_bias_pointer, p.bias);
   const int epilogue = (p.bias ? epilogue_bias : 0) | (p.gelu ? epilogue_gelu : 0);
   if (epilogue) set(desc_epilogue, epilogue);
-  const auto layout = [&](std::int64_t rows, std::int64_t cols) {
+  if (p.is_e4m3()) {  // cuBLAS's first operand is our b
+    set(desc_scale_a, p.scale_b);
+    set(desc_scale_b, p.scale_a);
+    set(desc_fast_accumulation, static_cast<std::int8_t>(!p.promoted));
+  }
+  const auto layout = [&](int type, std::int64_t rows, std::int64_t cols) {
     void* out = nullptr;
-    check(s.layout_create(&out, type_bf16, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), rows), "cublasLtMatrixLayoutCreate");
+    check(s.layout_create(&out, type, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(cols), rows), "cublasLtMatrixLayoutCreate");
+    if (p.batch == 1) return out;
+    const auto count = static_cast<std::int32_t>(p.batch);
+    const std::int64_t apart = rows * cols;
+    check(s.layout_set(out, layout_batch, &count, sizeof count), "cublasLtMatrixLayoutSetAttribute");
+    check(s.layout_set(out, layout_apart, &apart, sizeof apart), "cublasLtMatrixLayoutSetAttribute");
     return out;
   };
-  made->a = layout(p.k, p.n);  // cuBLAS's first operand is our b
-  made->b = layout(p.k, p.m);
-  made->c = layout(p.n, p.m);
+  const int operand = p.is_e4m3() ? type_e4m3 : type_bf16;
+  made->a = layout(operand, p.k, p.n);
+  made->b = layout(operand, p.k, p.m);
+  made->c = layout(type_bf16, p.n, p.m);
   void* preference = nullptr;
   check(s.preference_create(&preference), "cublasLtMatmulPreferenceCreate");
   check(s.preference_set(preference, preference_workspace, &workspace_bytes, sizeof workspace_bytes), "cublasLtMatmulPreferenceSetAttribute");

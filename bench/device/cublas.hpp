@@ -1,4 +1,5 @@
-// cuBLAS and cuBLASLt, found and opened at run time, as peers of the GEMM: c = a * b^T with rows stored one after another, bf16 in and out, f32 sums.
+// cuBLAS and cuBLASLt, found and opened at run time, as peers of the GEMM: c = a * b^T with rows stored one after another, bf16 or e4m3 in, bf16 out,
+// f32 sums.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -15,6 +16,10 @@ struct product {
   std::int64_t m = 0, n = 0, k = 0;
   device::address a = 0, b = 0, c = 0, bias = 0;
   bool gelu = false;
+  std::int64_t batch = 1;             // dense matrices, one after the other
+  device::address scale_a = 0, scale_b = 0;  // e4m3 operands: one float each
+  bool promoted = false;                     // e4m3: not CUBLASLT_MATMUL_DESC_FAST_ACCUM
+  bool is_e4m3() const { return scale_a != 0; }
 };
 
 class cublas {

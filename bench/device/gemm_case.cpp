@@ -19,14 +19,13 @@ constexpr auto bf16_element = tile::element::bf16;
 class operands {
  public:
   operands(const setting& on, const gemm_shape& s) : on_(on), s_(s) {
-    const std::int64_t set_bytes = 2 * (s.m * s.k + s.n * s.k + s.m * s.n);
+    const std::int64_t width = s.e4m3 ? 1 : 2, set_bytes = s.batch * (width * (s.m * s.k + s.n * s.k) + 2 * s.m * s.n);
     sets_ = static_cast<int>(std::clamp<std::int64_t>((std::int64_t{256} << 20) / set_bytes + 1, 2, 8));
+    if (s.e4m3) make_narrow_values();
     for (int i = 0; i < sets_; ++i) {
-      a_.emplace_back(on.gpu, bytes(s.m * s.k));
-      b_.emplace_back(on.gpu, bytes(s.n * s.k));
-      c_.emplace_back(on.gpu, bytes(s.m * s.n));
-      on.values.fill(on.gpu, a_.back().where(), static_cast<std::uint64_t>(s.m * s.k), first_a(i));
-      on.values.fill(on.gpu, b_.back().where(), static_cast<std::uint64_t>(s.n * s.k), first_b(i));
+      fill(a_.emplace_back(on.gpu, static_cast<std::size_t>(width * s.batch * s.m * s.k)), s.batch * s.m * s.k, first_a(i));
+      fill(b_.emplace_back(on.gpu, static_cast<std::size_t>(width * s.batch * s.n * s.k)), s.batch * s.n * s.k, first_b(i));
+      c_.emplace_back(on.gpu, bytes(s.batch * s.m * s.n));
     }
     if (s.bias_gelu) {  // the same values in both types
       bias_.resize(static_cast<std::size_t>(s.n));
@@ -45,26 +44,35 @@ class operands {
 
   product for_cublas(int set) const {
     const auto i = static_cast<std::size_t>(set);
-    return {s_.m, s_.n, s_.k, a_[i].where(), b_[i].where(), c_[i].where(), s_.bias_gelu ? bias_bf16_.where() : 0, s_.bias_gelu};
+    return {s_.m, s_.n, s_.k, a_[i].where(), b_[i].where(), c_[i].where(), s_.bias_gelu ? bias_bf16_.where() : 0, s_.bias_gelu, s_.batch,
+            s_.e4m3 ? scales_.where() : 0, s_.e4m3 ? scales_.where() + 16 : 0, s_.promoted};
   }
   void run_tlx(int set, std::uint64_t stream) const {
     const auto i = static_cast<std::size_t>(set);
     host::gemm_options how;
     how.stream = stream;
     if (s_.bias_gelu) how.bias = bias_f32_.where(), how.activate = host::activation::gelu_tanh;
+    how.batch = s_.batch;
+    if (s_.e4m3) {
+      how.type = tile::element::e4m3;
+      how.scale_a.data = scales_.where();
+      how.scale_b.data = scales_.where() + 16;
+      how.promoted = s_.promoted;
+    }
     host::gemm(on_.session, {a_[i].where(), s_.m, s_.k, 0, false}, {b_[i].where(), s_.k, s_.n, 0, true}, {c_[i].where(), s_.m, s_.n, 0, false}, how);
   }
 
   // Poisons the result, runs once, compares sampled elements with float64 and all of them with the first implementation that was right.
   bool right(const contender& one) {
-    on_.gpu.fill(c_[0].where(), 0xff, bytes(s_.m * s_.n));
+    const std::int64_t rows = s_.batch * s_.m;
+    on_.gpu.fill(c_[0].where(), 0xff, bytes(rows * s_.n));
     one.launch(0, 0);
     on_.gpu.wait();
-    std::vector<std::uint16_t> got(static_cast<std::size_t>(s_.m * s_.n));
+    std::vector<std::uint16_t> got(static_cast<std::size_t>(rows * s_.n));
     c_[0].read(got.data(), got.size() * 2);
     std::mt19937_64 pick(s_.m * 31 + s_.n);
     for (int sample = 0; sample < 512; ++sample) {
-      const auto i = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(s_.m)), j = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(s_.n));
+      const auto i = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(rows)), j = static_cast<std::int64_t>(pick() % static_cast<std::uint64_t>(s_.n));
       if (!element_right(i, j, decode(got[static_cast<std::size_t>(i * s_.n + j)], bf16_element))) return false;
     }
     if (first_.empty()) {
@@ -79,7 +87,7 @@ class operands {
       off += (x - y) * (x - y);
       size += y * y;
     }
-    return off <= 25e-6 * size;  // two roundings to bf16 differ by 2e-3 of the norm at most; NaN fails
+    return off <= (s_.e4m3 ? 400e-6 : 25e-6) * size;  // two roundings to bf16 differ by 2e-3 of the norm at most; NaN fails
   }
 
  private:
@@ -90,7 +98,7 @@ class operands {
   bool element_right(std::int64_t i, std::int64_t j, double value) const {
     double sum = 0, weight = 0;
     for (std::int64_t k = 0; k < s_.k; ++k) {
-      const double x = on_.values.at(first_a(0), static_cast<std::uint64_t>(i * s_.k + k)) * on_.values.at(first_b(0), static_cast<std::uint64_t>(j * s_.k + k));
+      const double x = input(first_a(0), i * s_.k + k) * input(first_b(0), (i / s_.m * s_.n + j) * s_.k + k);
       sum += x;
       weight += std::abs(x);
     }
@@ -100,13 +108,37 @@ class operands {
       expected = problems::activate(before, host::activation::gelu_tanh);
       weight += std::abs(before) * 0x1p-10 / (static_cast<double>(s_.k) * 0x1p-26);  // tanh.approx: relative error 2^-11
     }
-    // truncated f32 sums in steps of 16, then one rounding to bf16
-    const double tolerance = static_cast<double>(s_.k) * 0x1p-26 * weight * 1.13 + 1.01 * problems::roundoff(bf16_element) * std::abs(expected) + 1e-6;
+    // truncated f32 sums in steps of 16, then one rounding to bf16; fast 8-bit sums lose up to 2^-13 of each step of 32, at random
+    const double narrow = s_.e4m3 ? std::sqrt(static_cast<double>(s_.k) / 32) * 0x1p-13 * std::sqrt(static_cast<double>(s_.k)) * 8 : 0;
+    const double tolerance = narrow + static_cast<double>(s_.k) * 0x1p-26 * weight * 1.13 + 1.01 * problems::roundoff(bf16_element) * std::abs(expected) + 1e-6;
     return std::abs(value - expected) <= tolerance;
   }
 
+  // The pool's values in e4m3, and the two scales of 1: what they cost is what is measured.
+  void make_narrow_values() {
+    for (std::uint64_t i = 0; i < narrow_period; ++i) narrow_.push_back(e4m3(on_.values.at(0, i)));
+    std::vector<float> ones(8, 1.0f);
+    scales_ = device::buffer(on_.gpu, ones.size() * 4);
+    scales_.write(ones.data(), ones.size() * 4);
+  }
+  void fill(device::buffer& to, std::int64_t count, std::uint64_t first) {
+    if (!s_.e4m3) return on_.values.fill(on_.gpu, to.where(), static_cast<std::uint64_t>(count), first);
+    for (std::uint64_t done = 0, from = first % narrow_period; done < static_cast<std::uint64_t>(count); from = 0) {
+      const std::uint64_t now = std::min(static_cast<std::uint64_t>(count) - done, narrow_period - from);
+      on_.gpu.write(to.where() + done, narrow_.data() + from, now);
+      done += now;
+    }
+  }
+  double input(std::uint64_t first, std::int64_t i) const {
+    if (!s_.e4m3) return on_.values.at(first, static_cast<std::uint64_t>(i));
+    return static_cast<double>(static_cast<float>(narrow_[(first + static_cast<std::uint64_t>(i)) % narrow_period]));
+  }
+
+  static constexpr std::uint64_t narrow_period = 1048573;  // prime
   const setting& on_;
   gemm_shape s_;
+  std::vector<e4m3> narrow_;
+  device::buffer scales_;
   int sets_ = 1;
   std::vector<device::buffer> a_, b_, c_;
   std::vector<float> bias_;
@@ -133,10 +165,12 @@ best_of fastest(const setting& on, cublas::plan& plan, const operands& data) {
 
 }  // namespace
 
-std::string gemm_shape::name() const { return cat(bias_gelu ? "gemm_bias_gelu_" : "gemm_", m, "x", n, "x", k); }
+std::string gemm_shape::name() const { return cat(e4m3 ? promoted ? "gemm_e4m3_promoted_" : "gemm_e4m3_" : bias_gelu ? "gemm_bias_gelu_" : batch > 1 ? "gemm_batched_" : "gemm_", batch > 1 ? cat(batch, "x") : "", m, "x", n, "x", k); }
 
 std::vector<gemm_shape> gemm_shapes() {
-  return {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {8192, 8192, 512}, {4096, 11008, 4096}, {4096, 4096, 4096, true}, {8192, 8192, 8192, true}};
+  return {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {8192, 8192, 512}, {4096, 11008, 4096}, {4096, 4096, 4096, true}, {8192, 8192, 8192, true},
+          {16, 8192, 8192}, {64, 8192, 8192}, {128, 8192, 8192}, {512, 8192, 8192}, {64, 64, 64, false, 4096},
+          {4096, 4096, 4096, false, 1, true}, {8192, 8192, 8192, false, 1, true}, {4096, 4096, 4096, false, 1, true, true}, {8192, 8192, 8192, false, 1, true, true}};
 }
 
 std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
@@ -146,7 +180,8 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
   std::unique_ptr<cublas::plan> plan;
   if (on.peer) {
     plan = on.peer->prepare(data.for_cublas(0), 16);
-    if (shape.bias_gelu) all.push_back({"cublaslt", [&](int set, std::uint64_t stream) { plan->run(0, data.for_cublas(set), stream); }});
+    const bool plain = !shape.bias_gelu && !shape.e4m3 && shape.batch == 1;
+    if (!plain) all.push_back({"cublaslt", [&](int set, std::uint64_t stream) { plan->run(0, data.for_cublas(set), stream); }});
     else all.push_back({"cublas", [&](int set, std::uint64_t stream) { on.peer->gemm_ex(data.for_cublas(set), stream); }});
     notes.push_back("its own choice");
     const best_of best = fastest(on, *plan, data);
@@ -161,7 +196,7 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
   std::vector<bool> right;
   for (const contender& c : all) right.push_back(data.right(c));
   std::vector<row> rows;
-  const double flops = 2.0 * static_cast<double>(shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
+  const double flops = 2.0 * static_cast<double>(shape.batch * shape.m) * static_cast<double>(shape.n) * static_cast<double>(shape.k);
   const auto add = [&](const std::vector<timing>& times, const std::string& suffix, const conditions& seen) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       row r{shape.name() + suffix, all[i].name, {{"m", shape.m}, {"n", shape.n}, {"k", shape.k}}, times[i].ms_p50, times[i].ms_p99, flops / times[i].ms_p50 / 1e9, 0, right[i], notes[i]};
@@ -176,7 +211,7 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
   conditions seen;
   const std::vector<timing> burst = interleave(on.gpu, on.of, all, {.count = on.rounds, .sets = data.sets()}, 11, &seen);
   add(burst, "", seen);
-  if (on.sustained && shape.m * shape.n * shape.k >= std::int64_t{4096} * 4096 * 4096 && !shape.bias_gelu) {
+  if (on.sustained && shape.m * shape.n * shape.k >= std::int64_t{4096} * 4096 * 4096 && !shape.bias_gelu && !shape.e4m3) {
     const std::vector<timing> times = interleave(on.gpu, on.of, all, {.count = 5, .sets = data.sets(), .ms_each = 250, .warm_up_ms = 500}, 12, &seen);
     add(times, "_sustained", seen);
   }

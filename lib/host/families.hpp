@@ -5,6 +5,7 @@
 namespace tlx::host {
 
 std::vector<library_kernel> gemm_kernels();
+std::vector<library_kernel> gated_kernels();
 std::vector<library_kernel> attention_kernels();
 
 }  // namespace tlx::host

@@ -1,8 +1,8 @@
 #include "tlx/host/gemm.hpp"
 
 #include "host/families.hpp"
-#include "tlx/dsl/activation.hpp"
-#include "tlx/kernels/gemm.hpp"
+#include "host/gemm_plan.hpp"
+#include "host/matrices.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -10,94 +10,72 @@ namespace tlx::host {
 
 namespace {
 
-struct choice {
-  int m = 128, n = 256;
-  bool ta = false, tb = true, by_threads = false;
+using tile::element;
+
+struct types {
+  element a, b, c;
 };
-
-template <class Tile>
-Tile activated(const Tile& x, activation a) {
-  switch (a) {
-    case activation::relu: return relu(x);
-    case activation::gelu: return gelu(x);
-    case activation::gelu_tanh: return gelu_tanh(x);
-    case activation::silu: return silu(x);
-    case activation::none: break;
-  }
-  return x;
+types types_of(const gemm_options& how) {
+  const bool wide = tile::bits(how.type) == 16;
+  return {how.type, how.type_b.value_or(how.type), how.type_c.value_or(wide ? how.type : how.type == element::tf32 ? element::f32 : element::bf16)};
 }
 
-struct epilogue {
-  bool scale, bias, residual;
-  activation activate;
+bool is_8bit_float(element e) { return e == element::e4m3 || e == element::e5m2; }
 
-  template <class Tile, class Arguments>
-  auto operator()(const Tile& acc, const Arguments& in, const grid_box& t) const {
-    const Tile scaled = scale ? acc * in.alpha : acc;
-    const Tile biased = bias ? scaled + fetch<1, Tile::cols>(in.bias.at(t.col)) : scaled;
-    const Tile active = activated(biased, activate);
-    return residual ? active + cast<float>(fetch<Tile::rows, Tile::cols>(in.residual[t])) : active;
-  }
-};
-
-template <class T, class Plan>
-std::unique_ptr<ir::kernel> traced(const std::string& name, const std::string& target, const epilogue& finish) {
-  return trace<kernels::gemm_arguments<T>>(name, target, [&](block& cta, const kernels::gemm_arguments<T>& in) { kernels::gemm<T, Plan>(cta, in, finish); });
+void check_types(const types& t) {
+  const bool multiplied = t.a == t.b ? t.a == element::bf16 || t.a == element::f16 || t.a == element::tf32 || t.a == element::s8 || is_8bit_float(t.a) : is_8bit_float(t.a) && is_8bit_float(t.b);
+  if (!multiplied)
+    raise(user_error({.id = "gemm-type", .what = cat("gemm of ", tile::name(t.a), " and ", tile::name(t.b)),
+                      .because = "both operands are bf16, f16, tf32 or s8, or each is e4m3 or e5m2", .fix = {"use one of these types"}}));
+  const bool stored = t.c == element::f32 || (tile::bits(t.a) == 16 ? t.c == t.a : t.c == element::bf16 || t.c == element::f16);
+  if (!stored)
+    raise(user_error({.id = "gemm-type", .what = cat("gemm of ", tile::name(t.a), " into ", tile::name(t.c)),
+                      .because = "products of a 16-bit type are stored in that type or f32, all others in f32, bf16 or f16", .fix = {"leave type_c to the default, or use f32"}}));
 }
 
-template <class T, bool TA, bool TB>
-std::unique_ptr<ir::kernel> with_layouts(const choice& c, const std::string& name, const std::string& target, const epilogue& finish) {
-  if (c.by_threads) return traced<T, kernels::gemm_plan<128, 128, 64, 3, TA, TB, true>>(name, target, finish);
-  if constexpr (!TA && TB) {
-    if (c.n == 208) return traced<T, kernels::gemm_plan<128, 208, 64, 4, TA, TB>>(name, target, finish);
-    if (c.n == 224) return traced<T, kernels::gemm_plan<128, 224, 64, 4, TA, TB>>(name, target, finish);
-  }
-  if (c.n == 128) return traced<T, kernels::gemm_plan<128, 128, 64, 5, TA, TB>>(name, target, finish);
-  return traced<T, kernels::gemm_plan<128, 256, 64, 4, TA, TB>>(name, target, finish);
+void check_layouts(const types& t, const matrix& a, const matrix& b) {
+  if (tile::bits(t.a) == 16 || (!a.column_major && b.column_major)) return;
+  raise(user_error({.id = "gemm-layout", .what = cat("gemm of ", tile::name(t.a), " with ", a.column_major ? "a column-major" : "b row-major"),
+                    .because = "the tensor cores read tf32 and 8-bit operands with K contiguous only (wgmma transposes 16-bit operands, no others)",
+                    .fix = {"store a by rows and b by columns, as weights of N x K are", "transpose the operand first"}}));
 }
 
-template <class T>
-std::unique_ptr<ir::kernel> with_type(const choice& c, const std::string& name, const std::string& target, const epilogue& finish) {
-  if (c.ta) return c.tb ? with_layouts<T, true, true>(c, name, target, finish) : with_layouts<T, true, false>(c, name, target, finish);
-  return c.tb ? with_layouts<T, false, true>(c, name, target, finish) : with_layouts<T, false, false>(c, name, target, finish);
-}
-
-std::int64_t stride_of(const matrix& m) { return m.stride ? m.stride : m.column_major ? m.rows : m.cols; }
-
-// The stored matrix as a view: rows are the slow axis in memory.
-device::value view_of(const matrix& m) {
-  const std::int64_t slow = m.column_major ? m.cols : m.rows, fast = m.column_major ? m.rows : m.cols;
-  return device::view_value(m.data, {slow, fast}, {stride_of(m), 1});
-}
-
-bool bulk_copies_work(const matrix& m) {
-  const bool one_row = (m.column_major ? m.cols : m.rows) <= 1;
-  return m.data % 16 == 0 && (one_row || stride_of(m) % 8 == 0);
+void check_like_c(const matrix& m, const char* name, const matrix& c) {
+  if (!m.data) return;
+  if (m.column_major)
+    raise(user_error({.id = "gemm-shape", .what = cat("c or ", name, " is column-major"), .because = "results are stored by rows", .fix = {"compute the transposed product: c^T = b^T a^T"}}));
+  if (m.rows != c.rows || m.cols != c.cols)
+    raise(user_error({.id = "gemm-shape", .what = cat(name, " is ", m.rows, "x", m.cols, ", c is ", c.rows, "x", c.cols), .because = "they go together element by element",
+                      .fix = {cat("give ", name, " the shape of c")}}));
 }
 
 void check(const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   auto shape = [](const matrix& m) { return cat(m.rows, "x", m.cols); };
   for (const matrix* m : {&a, &b, &c})
-    if (m->rows < 0 || m->cols < 0)
-      raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c)), .because = "extents are 0 or more",
+    if (m->rows < 0 || m->cols < 0 || how.batch < 0)
+      raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c), ", batch ", how.batch), .because = "extents are 0 or more",
                         .fix = {"check the extents"}}));
   if (a.cols != b.rows || a.rows != c.rows || b.cols != c.cols)
     raise(user_error({.id = "gemm-shape", .what = cat("a is ", shape(a), ", b is ", shape(b), ", c is ", shape(c)),
                       .because = "a is M x K, b is K x N and c is M x N", .fix = {"check the extents; a transposed matrix is column_major, with its own rows and cols"}}));
-  if (c.column_major || how.residual.column_major)
+  if (c.column_major)
     raise(user_error({.id = "gemm-shape", .what = "c or the residual is column-major", .because = "results are stored by rows",
                       .fix = {"compute the transposed product: c^T = b^T a^T"}}));
-  if (how.residual.data && (how.residual.rows != c.rows || how.residual.cols != c.cols))
-    raise(user_error({.id = "gemm-shape", .what = cat("the residual is ", shape(how.residual), ", c is ", shape(c)), .because = "they are added element by element",
-                      .fix = {"give the residual the shape of c"}}));
-  if (how.type != tile::element::bf16 && how.type != tile::element::f16)
-    raise(user_error({.id = "gemm-type", .what = cat("gemm of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
+  check_like_c(how.residual, "the residual", c);
+  check_like_c(how.before, "before", c);
+  check_types(types_of(how));
+  check_layouts(types_of(how), a, b);
 }
 
-void check_strides(const matrix& c) {
+void check_strides(const matrix& c, std::int64_t batch) {
   if (c.data && c.rows > 1 && c.stride > 0 && c.stride < c.cols)
     raise(user_error({.id = "gemm-shape", .what = cat("rows of c are ", c.stride, " elements apart and ", c.cols, " long"), .because = "rows of the result must not overlap",
                       .fix = {"give c a stride of at least its columns"}}));
+  const std::int64_t apart = batch_stride_of(c), rows_of_other_batches = std::max<std::int64_t>(c.rows - 1, 0) * stride_of(c) + c.cols;
+  const bool between_rows = apart >= c.cols && apart * batch <= stride_of(c);  // interleaved: row by row of all matrices
+  if (c.data && batch > 1 && apart < rows_of_other_batches && !between_rows)
+    raise(user_error({.id = "gemm-shape", .what = cat("the matrices of c are ", apart, " elements apart and ", rows_of_other_batches, " long"), .because = "results must not overlap",
+                      .fix = {"give c a batch_stride of at least its rows times its stride"}}));
 }
 
 bool made_for_wgmma(const session& with) { return with.on().about().target == "sm_90a"; }
@@ -116,77 +94,176 @@ int best_width(const matrix& c, std::int64_t k, int processors) {
   return best;
 }
 
-choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c) {
-  choice made;
+factor factor_of(const scale& s) { return !s.data ? factor::none : s.each ? factor::each : factor::one; }
+
+bool has_few_rows(const session& with, const gemm_choice& made, const matrix& a, const matrix& b, const matrix& c) {
+  if (made.batched || made.ta || !made.tb || tile::bits(made.a) != 16 || c.rows == 0 || c.rows > 128 || c.cols == 0 || a.cols == 0) return false;
+  const std::int64_t tiles = (c.cols + 127) / 128;  // of 128 x 128
+  return bulk_copies_work(a, made.a, 1) && bulk_copies_work(b, made.b, 1) && (c.rows <= 64 || tiles < with.on().about().processor_count);
+}
+
+// As many parts as leave no processor idle: memory is read at full speed when all of them read. Whole steps of K, and rows that a bulk copy can address.
+int parts_of(const gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
+  const std::int64_t tiles = ((c.cols + made.m - 1) / made.m) * ((c.rows + made.n - 1) / made.n);
+  int best = 1;
+  for (const int parts : {2, 3, 4, 6, 8})
+    if (tiles * parts <= processors && k % parts == 0 && k / parts % 64 == 0 && k / parts >= 256) best = parts;
+  return best;
+}
+
+void choose_swapped(gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
+  made.swapped = true;
+  made.by_threads = false;  // the result goes out by threads anyway
+  made.n = c.rows <= 16 ? 16 : c.rows <= 32 ? 32 : c.rows <= 64 ? 64 : 128;
+  made.m = made.n <= 32 ? 64 : 128;
+  made.parts = parts_of(made, c, k, processors);
+}
+
+gemm_choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  const types t = types_of(how);
+  gemm_choice made;
+  made.a = t.a, made.b = t.b, made.c = t.c;
   made.ta = a.column_major;
   made.tb = b.column_major;
+  made.batched = how.batch != 1;
   // Bulk stores write whole 16-byte pieces, also behind the last column of a matrix that is a part of a wider one.
-  made.by_threads = !(bulk_copies_work(a) && bulk_copies_work(b) && bulk_copies_work(c) && c.cols % 8 == 0);
+  const auto stores_in_bulk = [&](const matrix& m) { return !m.data || (bulk_copies_work(m, t.c, how.batch) && m.cols * tile::bits(t.c) % 128 == 0); };
+  made.by_threads = !(bulk_copies_work(a, t.a, how.batch) && bulk_copies_work(b, t.b, how.batch) && stores_in_bulk(c) && stores_in_bulk(how.before));
+  made.promoted = how.promoted && is_8bit_float(t.a) && made_for_wgmma(with) && !made.by_threads && !made.batched;
   const int processors = with.on().about().processor_count;
   const std::int64_t wide = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
-  if (made.by_threads || c.cols <= 128 || wide < processors / 2) made.n = 128;
-  else if (!made.ta && made.tb && made_for_wgmma(with)) made.n = best_width(c, a.cols, processors);
+  if (made.by_threads || made.batched || made.promoted || c.cols <= 128 || wide < processors / 2) made.n = 128;
+  else if (!made.ta && made.tb && made_for_wgmma(with) && tile::bits(t.a) == 16 && t.a == t.c) made.n = best_width(c, a.cols, processors);
+  if (made.batched && !made.by_threads && tile::bits(t.a) == 16 && c.rows <= 64 && c.cols <= 64) made.m = made.n = 64;
+  if (has_few_rows(with, made, a, b, c)) choose_swapped(made, c, a.cols, processors);
+  made.finish = {.scale = how.alpha != 1, .bias = how.bias != 0, .bias_by_row = how.bias && how.bias_by_row, .residual = how.residual.data != 0, .activate = how.activate,
+                 .scale_a = factor_of(how.scale_a), .scale_b = factor_of(how.scale_b), .clamp = how.low || how.high, .before = how.before.data != 0};
   return made;
 }
 
-std::string name_of(const choice& c, const gemm_options& how) {
+device::value vector_of(device::address data, std::int64_t count) { return device::view_value(data, {data ? count : 0}); }
+
+}  // namespace
+
+namespace {
+
+// Appended, not printed to a stream: names are on the path of every launch.
+void append_epilogue(std::string& name, const gemm_epilogue& f) {
   constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
-  // Appended, not printed to a stream: this is on the path of every launch.
-  std::string name = "gemm_";
-  name.reserve(64);
-  name.append(tile::name(how.type)).append("_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
-  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(how.alpha != 1 ? "_alpha" : "").append(how.bias ? "_bias" : "");
-  return name.append(activations[static_cast<int>(how.activate)]).append(how.residual.data ? "_residual" : "");
+  constexpr const char *of_a[] = {"", "_scale_a_one", "_scale_a_each"}, *of_b[] = {"", "_scale_b_one", "_scale_b_each"};
+  name.append(f.scale ? "_alpha" : "").append(of_a[static_cast<int>(f.scale_a)]).append(of_b[static_cast<int>(f.scale_b)]).append(f.bias ? "_bias" : "").append(f.bias_by_row ? "_by_row" : "");
+  name.append(f.before ? "_before" : "").append(activations[static_cast<int>(f.activate)]).append(f.residual ? "_residual" : "").append(f.clamp ? "_clamp" : "");
 }
 
 }  // namespace
 
+std::string name_of(const gemm_choice& c) {
+  const element usual = tile::bits(c.a) == 16 ? c.a : c.a == element::tf32 ? element::f32 : element::bf16;
+  std::string name = "gemm_";
+  name.reserve(64);
+  name.append(tile::name(c.a));
+  if (c.b != c.a) name.append("_").append(tile::name(c.b));
+  if (c.c != usual && c.parts == 1) name.append("_to_").append(tile::name(c.c));
+  name.append(c.batched ? "_batched_" : "_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
+  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(c.promoted ? "_promoted" : "").append(c.swapped ? "_swapped" : "");
+  if (c.parts > 1) name.append("_parts");
+  else append_epilogue(name, c.finish);
+  return name;
+}
+
+std::string sum_name_of(const gemm_choice& c) {
+  std::string name = "sum_parts_";
+  name.append(tile::name(c.c)).append("_").append(std::to_string(c.parts));
+  append_epilogue(name, c.finish);
+  return name;
+}
+
+void no_kernel(const gemm_choice& c) {
+  raise(internal_error({.id = "gemm-no-kernel", .what = cat("no kernel \"", name_of(c), "\""), .because = "the choice of a GEMM and the families of its kernels differ"}));
+}
+
+std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& name, const std::string& target) {
+  if (c.swapped) return trace_gemm_swapped(c, name, target);
+  if (c.a == element::bf16) return trace_gemm_bf16(c, name, target);
+  if (c.a == element::f16) return trace_gemm_f16(c, name, target);
+  return trace_gemm_narrow(c, name, target);
+}
+
 std::string gemm_kernel_name(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   check(a, b, c, how);
-  return name_of(choose(with, a, b, c), how);
+  return name_of(choose(with, a, b, c, how));
 }
+
+namespace {
+
+std::vector<device::value> followed_by(std::vector<device::value> first, const std::vector<device::value>& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+// Part p multiplies columns [p, p + 1) * K / parts of a and b: a batch whose matrices lie beside each other.
+void run_in_parts(session& with, const gemm_choice& chosen, const matrix& a, const matrix& b, const matrix& c, const std::vector<device::value>& epilogue, std::uint64_t stream) {
+  const std::int64_t parts = chosen.parts, k = a.cols / parts;
+  const session::workspace lent = with.lend(static_cast<std::size_t>(parts * c.rows * c.cols) * 4, stream);
+  const device::value of_parts = device::view_value(lent.where, {parts, c.rows, c.cols}, {c.rows * c.cols, c.cols, 1}), none = device::view_value(0, {0, 0, 0}), no_vector = device::view_value(0, {0});
+  const std::string name = name_of(chosen), sum_name = sum_name_of(chosen);
+  with.run(
+      name, [&](const std::string& target) { return trace_gemm(chosen, name, target); },
+      {device::view_value(b.data, {parts, c.cols, k}, {k, stride_of(b), 1}), device::view_value(a.data, {parts, c.rows, k}, {k, stride_of(a), 1}), of_parts, no_vector, none, device::scalar_value(1.0f),
+       no_vector, no_vector, none, device::scalar_value(0.0f), device::scalar_value(0.0f)},
+      stream);
+  with.run(sum_name, [&](const std::string& target) { return trace_sum(chosen, sum_name, target); }, followed_by({of_parts, view_of(c, 1)}, epilogue), stream);
+}
+
+}  // namespace
 
 void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   check(a, b, c, how);
-  check_strides(c);
-  const choice chosen = choose(with, a, b, c);
-  const epilogue finish{how.alpha != 1, how.bias != 0, how.residual.data != 0, how.activate};
-  const std::string name = name_of(chosen, how);
-  with.run(
-      name,
-      [&](const std::string& target) {
-        return how.type == tile::element::bf16 ? with_type<bf16>(chosen, name, target, finish) : with_type<f16>(chosen, name, target, finish);
-      },
-      {view_of(a), view_of(b), view_of(c), device::view_value(how.bias, {how.bias ? c.cols : 0}), view_of(how.residual), device::scalar_value(how.alpha)}, how.stream);
+  check_strides(c, how.batch);
+  if (how.batch == 0) return;
+  const gemm_choice chosen = choose(with, a, b, c, how);
+  const std::string name = name_of(chosen);
+  const auto make = [&](const std::string& target) { return trace_gemm(chosen, name, target); };
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  // What the epilogue reads, in the order of the argument structs.
+  const std::vector<device::value> epilogue = {vector_of(how.bias, how.bias_by_row ? c.rows : c.cols), view_of(how.residual, how.batch), device::scalar_value(how.alpha),
+                                               vector_of(how.scale_a.data, how.scale_a.each ? c.rows : 1), vector_of(how.scale_b.data, how.scale_b.each ? c.cols : 1), view_of(how.before, how.batch),
+                                               device::scalar_value(how.low.value_or(-infinity)), device::scalar_value(how.high.value_or(infinity))};
+  if (chosen.parts > 1) return run_in_parts(with, chosen, a, b, c, epilogue, how.stream);
+  const device::value left = view_of(chosen.swapped ? b : a, how.batch), right = view_of(chosen.swapped ? a : b, how.batch);
+  with.run(name, make, followed_by({left, right, view_of(c, how.batch)}, epilogue), how.stream);
 }
 
 std::vector<library_kernel> gemm_kernels() {
   std::vector<library_kernel> all;
-  auto add = [&](const choice& c, tile::element type, const epilogue& finish) {
-    gemm_options how;
-    how.type = type;
-    how.alpha = finish.scale ? 2 : 1;
-    how.bias = finish.bias;
-    how.residual.data = finish.residual;
-    how.activate = finish.activate;
-    const std::string name = name_of(c, how);
-    all.push_back({name, [=](const std::string& target) {
-                     return type == tile::element::bf16 ? with_type<bf16>(c, name, target, finish) : with_type<f16>(c, name, target, finish);
-                   }});
+  const auto add = [&](const gemm_choice& c) {
+    const std::string name = name_of(c);
+    all.push_back({name, [c, name](const std::string& target) { return trace_gemm(c, name, target); }});
   };
-  for (const tile::element type : {tile::element::bf16, tile::element::f16})
+  const auto add_16bit = [&](element type, int m, int n, bool ta, bool tb, bool by_threads, const gemm_epilogue& finish) {
+    add({.a = type, .b = type, .c = type, .m = m, .n = n, .ta = ta, .tb = tb, .by_threads = by_threads, .finish = finish});
+  };
+  for (const element type : {element::bf16, element::f16})
     for (const bool ta : {false, true})
       for (const bool tb : {false, true}) {
-        add({128, 256, ta, tb, false}, type, {false, false, false, activation::none});
-        add({128, 128, ta, tb, false}, type, {false, false, false, activation::none});
-        add({128, 128, ta, tb, true}, type, {false, false, false, activation::none});
-        add({128, 256, ta, tb, false}, type, {true, false, false, activation::none});
+        add_16bit(type, 128, 256, ta, tb, false, {});
+        add_16bit(type, 128, 128, ta, tb, false, {});
+        add_16bit(type, 128, 128, ta, tb, true, {});
+        add_16bit(type, 128, 256, ta, tb, false, {.scale = true});
       }
-  for (const int width : {208, 224}) add({128, width, false, true, false}, tile::element::bf16, {false, false, false, activation::none});
+  for (const int width : {208, 224}) add_16bit(element::bf16, 128, width, false, true, false, {});
   for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu}) {
-    add({128, 256, false, true, false}, tile::element::bf16, {false, true, false, a});
-    add({128, 256, false, true, false}, tile::element::bf16, {false, true, true, a});
+    add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .activate = a});
+    add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .residual = true, .activate = a});
   }
+  for (const element type : {element::e4m3, element::tf32})
+    add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
+  add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = 128, .promoted = true, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
+  add({.m = 64, .n = 64, .batched = true});
+  for (const int rows : {16, 128}) add({.m = rows == 16 ? 64 : 128, .n = rows, .swapped = true, .finish = {.bias = true}});
+  const gemm_choice divided{.m = 128, .n = 64, .swapped = true, .parts = 2, .finish = {.bias = true}};
+  add(divided);
+  all.push_back({sum_name_of(divided), [divided](const std::string& target) { return trace_sum(divided, sum_name_of(divided), target); }});
   return all;
 }
 

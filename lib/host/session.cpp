@@ -1,8 +1,10 @@
 #include "tlx/host/session.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
@@ -31,6 +33,11 @@ struct slot {
   ~slot() { delete made.load(); }
 };
 
+struct scratch {
+  std::mutex used;
+  std::vector<device::buffer> all;  // the largest last: launches may still use the smaller ones
+};
+
 const char* text(kernel_origin from) {
   switch (from) {
     case kernel_origin::bundle: return "loaded from a bundle";
@@ -51,6 +58,8 @@ struct session::state {
   std::unordered_map<std::string, std::unique_ptr<slot>> kernels;
   std::atomic<std::uint64_t> bundle_hits{0}, bundle_misses{0}, cache_hits{0}, compiled{0};
   std::atomic<double> last_compile_ms{0};
+  std::mutex lending;                                        // for what follows
+  std::map<std::pair<std::uint64_t, int>, scratch> scratches;  // by stream and number
 
   slot& slot_of(const std::string& name) {
     {
@@ -136,6 +145,18 @@ void session::adopt(const device::kernel& made) {
   slot& s = state_->slot_of(made.name);
   const std::lock_guard lock(s.making);
   if (!s.made.load(std::memory_order_acquire)) state_->load(s, made);
+}
+
+session::workspace session::lend(std::size_t bytes, std::uint64_t stream, int which) {
+  scratch* found = nullptr;
+  {
+    const std::lock_guard lock(state_->lending);
+    found = &state_->scratches[{stream, which}];
+  }
+  std::unique_lock held(found->used);
+  std::vector<device::buffer>& all = found->all;
+  if (all.empty() || all.back().size_bytes() < bytes) all.emplace_back(on(), std::max(bytes, all.empty() ? 0 : 2 * all.back().size_bytes()));
+  return {all.back().where(), std::move(held)};
 }
 
 const device::kernel* session::find(const std::string& name) const {

@@ -356,11 +356,18 @@ class inserter {
     b.make(opcode::mbarrier_arrive, {barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds))}, {}, {{"count", std::int64_t{1}}});
   }
 
+  // MMAs of one round that may still run when the slot of the round before is let go: each is a group of its own.
+  std::int64_t products_of_a_round(ir::op& drain, const ir::op& loop) {
+    std::int64_t plain = 0;
+    for (const auto& o : loop.regions[0]->ops) plain += o->is(opcode::mma);
+    return std::max<std::int64_t>(1, drain.parent == loop.regions[0].get() ? plain : 1);
+  }
+
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     ir::op* loop = enclosing(drain, opcode::for_loop);
     // With one slot nobody could fill the next round before this one is let go.
     const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
-    c.make(opcode::wgmma_wait, {}, {}, {{"pending", std::int64_t{inner ? 1 : 0}}});
+    c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {
       let_go(c, s);
       c.set(s.held, stage);

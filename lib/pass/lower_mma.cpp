@@ -32,10 +32,18 @@ void check(const ir::kernel& k, const ir::op& mma, const char* rule) {
                     .fix = {"change the tile's shape or element type"}, .context = cat("kernel \"", k.name, "\"")}));
 }
 
-// Both families multiply what this pass writes as kind f16: two operands of one 16-bit float type.
-void check_types(const ir::kernel& k, const ir::op& mma) {
-  const tile::element a = mma.operands[1]->type.element, b = mma.operands[2]->type.element;
-  if (a != b || (a != tile::element::bf16 && a != tile::element::f16)) check(k, mma, "both operands must be bf16, or both f16");
+bool is_register(const ir::op& mma, size_t i) { return mma.operands[i]->type.is_tile(); }
+tile::element element_of(const ir::op& mma, size_t i) { return mma.operands[i]->type.element; }
+
+void check_wgmma(const ir::kernel& k, const ir::op& mma) {
+  check(k, mma, tile::wgmma_shape_problem(element_of(mma, 0), element_of(mma, 1), element_of(mma, 2), mma.operands[0]->type.cols));
+  if (is_register(mma, 1) && tile::bits(element_of(mma, 1)) != 16) check(k, mma, "a register operand of wgmma has 16-bit elements");
+}
+
+void check_tcgen05(const ir::kernel& k, const ir::op& mma, bool b_transposed) {
+  const ir::type& acc = mma.operands[0]->type;
+  check(k, mma, tile::tcgen05_shape_problem(acc.element, element_of(mma, 1), element_of(mma, 2), 1, acc.rows, acc.cols, b_transposed));
+  if (tile::kind_of(element_of(mma, 1)) == tile::mma_kind::i8 && k.target != "sm_100a") check(k, mma, "integer products exist on sm_100a, not on its successors");
 }
 
 class lowerer {
@@ -77,7 +85,7 @@ class lowerer {
     const bool register_a = mma.operands[1]->type.is_tile();
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_wgmma_rule(bm));
-    check_types(k_, mma);
+    check_wgmma(k_, mma);
     const int group_rows = acc.rows / (who_.warps / 4);
     value a = mma.operands[1];
     tile::matrix_operand am = bm;
@@ -97,7 +105,7 @@ class lowerer {
       for (int step = 0; step < bm.k_steps(); ++step) {
         value as = register_a ? a : moved(b, a, am.mn_offset(64 * row_block) + am.k_offset(step));
         b.make(opcode::wgmma_mma, {cells_.at(mma.operands[0]), as, moved(b, bd, bm.k_offset(step)), step == 0 ? keeps(b, mma) : b.boolean(true)}, {},
-               {{"k", std::int64_t{bm.k_per_step()}}, {"element", std::string(tile::name(bm.tile.type))}, {"ta", std::int64_t{!register_a && am.is_transposed()}},
+               {{"k", std::int64_t{bm.k_per_step()}}, {"element", std::string(tile::name(element_of(mma, 1)))}, {"element_b", std::string(tile::name(bm.tile.type))}, {"ta", std::int64_t{!register_a && am.is_transposed()}},
                 {"tb", std::int64_t{bm.is_transposed()}}, {"row_block", std::int64_t{row_block}}, {"n", std::int64_t{acc.cols}}, {"step", std::int64_t{step}}});
       }
     b.make(opcode::wgmma_commit);
@@ -159,7 +167,7 @@ class lowerer {
     const ir::type& acc = mma.operands[0]->type;
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_rule(bm));
-    check_types(k_, mma);
+    check_tcgen05(k_, mma, bm.is_transposed());
     tile::matrix_operand am;
     value a_address;
     if (mma.operands[1]->type.is_tile()) {
@@ -175,24 +183,18 @@ class lowerer {
       a_address = address_of(mma.operands[1]);
     }
     check(k_, mma, tile::broken_rule(am));
-    const std::uint32_t idesc = instruction_descriptor(am, bm, acc);
+    const std::uint32_t idesc = tile::tcgen05_idesc({.d = acc.element, .a = am.tile.type, .b = bm.tile.type, .m = acc.rows, .n = acc.cols, .a_transposed = am.is_transposed(), .b_transposed = bm.is_transposed()});
+    const std::string kind(tile::name(*tile::kind_of(am.tile.type)));
     value d = mma.operands[0]->owner->operands[0];
     elected(b, who_, [&](ir::builder& e) {
       value a = start(e, a_address, tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
       for (int step = 0; step < bm.k_steps(); ++step)
         e.make(opcode::tcgen05_mma, {d, moved(e, a, am.k_offset(step)), moved(e, bd, bm.k_offset(step)), step == 0 ? keeps(e, mma) : e.boolean(true)}, {},
-               {{"kind", std::string("f16")}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", std::int64_t{1}}});
+               {{"kind", kind}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", std::int64_t{1}}});
       if (mma.has("commit"))
         e.make(opcode::tcgen05_commit, {e.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("commit")}})}, {}, {{"group", std::int64_t{1}}});
     });
     ir::erase(mma);
-  }
-
-  // PTX ISA, tcgen05 instruction descriptor of the dense kinds.
-  std::uint32_t instruction_descriptor(const tile::matrix_operand& a, const tile::matrix_operand& b, const ir::type& acc) {
-    auto code = [](tile::element e) { return e == tile::element::bf16 ? 1U : 0U; };
-    return (1U << 4) | (code(a.tile.type) << 7) | (code(b.tile.type) << 10) | (static_cast<std::uint32_t>(a.is_transposed()) << 15) |
-           (static_cast<std::uint32_t>(b.is_transposed()) << 16) | (static_cast<std::uint32_t>(acc.cols >> 3) << 17) | (static_cast<std::uint32_t>(acc.rows >> 4) << 24);
   }
 
   void lower_tensor_read(ir::op& read) {

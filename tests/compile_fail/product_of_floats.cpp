@@ -1,4 +1,4 @@
-// error: tlx: mma(acc, a, b): both operands must be bf16, or both f16
+// error: tlx: mma(acc, a, b): operands are bf16, f16, tf32, e4m3, e5m2, s8 or u8
 #include "tlx/dsl/kernel.hpp"
 
 using namespace tlx;

@@ -1,4 +1,4 @@
-// error: tlx: mma(acc, a, b): both operands must be bf16, or both f16
+// error: tlx: mma(acc, a, b): both operands are of one kind
 #include "tlx/dsl/kernel.hpp"
 
 using namespace tlx;

@@ -44,7 +44,8 @@ std::vector<std::uint16_t> run(const std::string& name, const std::string& targe
   if (name.rfind("gemm", 0) == 0) {
     device::buffer a = upload(random(200 * 136, 1)), b = upload(random(264 * 136, 2)), bias = upload(std::vector<std::uint16_t>(264 * 2, 0));
     m->run(*code, k.entry, device::bind(k, {device::view_value(a.where(), {200, 136}), device::view_value(b.where(), {264, 136}), device::view_value(result.where(), {200, 264}),
-                                            device::view_value(bias.where(), {264}), device::view_value(0, {0, 0}), device::scalar_value(1.0f)}, m->about()));
+                                            device::view_value(bias.where(), {264}), device::view_value(0, {0, 0}), device::scalar_value(1.0f), device::view_value(0, {0}), device::view_value(0, {0}),
+                                            device::view_value(0, {0, 0}), device::scalar_value(0.0f), device::scalar_value(0.0f)}, m->about()));
   } else {
     constexpr std::int64_t tokens = 100, heads = 2, d = 64;
     device::buffer q = upload(random(tokens * heads * d, 1)), key = upload(random(tokens * heads * d, 2)), v = upload(random(tokens * heads * d, 3)), offsets(*m, 12);

@@ -96,7 +96,7 @@ TEST_CASE("every barrier of every library kernel counts the arrivals that its ro
         std::int64_t& most = made[array_of(o.operands[0])][agent];
         most = std::max(most, n);
       });
-      CHECK(!made.empty());
+      CHECK(made.empty() == (each.name.rfind("sum_parts", 0) == 0));  // it moves nothing in bulk
       for (const auto& entry : made) {
         const auto array = entry.first;  // clang 14 cannot capture a structured binding
         const auto& by_agent = entry.second;

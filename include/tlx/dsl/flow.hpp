@@ -72,4 +72,17 @@ class cell {
   ir::value value_;
 };
 
+/// The same for a register tile; one tile's worth of registers.
+template <class T, int R, int C>
+class tile_cell {
+ public:
+  explicit tile_cell(const tile_of<T, R, C>& first) : home_(&first.home()), value_(home_->at().var(tile_of<T, R, C>::type(), first.used())) {}
+  tile_of<T, R, C> get() const { return {*home_, home_->at().get(home_->use(value_, home_))}; }
+  void set(const tile_of<T, R, C>& v) { home_->at().set(home_->use(value_, home_), v.used()); }
+
+ private:
+  dsl::context* home_;
+  ir::value value_;
+};
+
 }  // namespace tlx

@@ -73,6 +73,7 @@ class block {
   }
 
   template <class T> cell<T> carry(const scalar<T>& first) const { return {*home_, first}; }
+  template <class T, int R, int C> tile_cell<T, R, C> carry(const tile_of<T, R, C>& first) const { return tile_cell<T, R, C>(first); }
 
   /// As many CTAs as fit stay on the chip and walk the list with the grid's stride.
   template <class List>
@@ -119,7 +120,7 @@ template <class A, class B>
 auto mma(const A& a, const B& b, location where = location::here()) {
   auto x = dsl::handle(a);
   auto y = dsl::handle(b);
-  using spec = accumulator_spec<float, decltype(x)::rows, decltype(y)::cols>;
+  using spec = accumulator_spec<dsl::sum_of<typename dsl::operand_element<decltype(x)>::type>, decltype(x)::rows, decltype(y)::cols>;
   dsl::context& c = context_of(x);
   operand_of<spec> acc{&c, c.at(where).make(ir::opcode::acc_make, {}, {spec::type()}).result()};
   dsl::record_mma(acc, x, y, nullptr, where);

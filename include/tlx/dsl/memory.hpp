@@ -27,6 +27,7 @@ struct box_of {
 /// What lines_of(), grid_of() and jagged() hand to a body for one tile, in elements.
 struct line_box { index first; };
 struct grid_box { index row, col; };
+struct batch_box { index batch, row, col; };
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
   template <int Keys> tile_of<bool, 1, Keys> key_mask() const { return col_index<1, Keys>(row.home()) < rows; }
@@ -66,6 +67,10 @@ class view {
   box_of<T, Rank> operator[](const grid_box& b) const {
     static_assert(Rank == 2, "tlx: a grid box is a box of a matrix");
     return at(b.row, b.col);
+  }
+  box_of<T, Rank> operator[](const batch_box& b) const {
+    static_assert(Rank == 3, "tlx: a batch box is a box of a batch of matrices");
+    return at(b.batch, b.row, b.col);
   }
   box_of<T, Rank> operator[](const jagged_box& b) const {
     static_assert(Rank == 3, "tlx: a jagged box is a box of a (token, head, column) tensor");

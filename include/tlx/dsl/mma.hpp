@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tlx/dsl/move.hpp"
+#include "tlx/tile/mma_shape.hpp"
 
 namespace tlx {
 
@@ -23,6 +24,8 @@ template <class S> inline constexpr bool is_transposed<operand_of<S, true>> = tr
 
 template <class X> struct operand_element { using type = typename X::element_type; };
 template <class S, bool T> struct operand_element<operand_of<S, T>> { using type = typename S::element_type; };
+/// What products of T are summed in.
+template <class T> using sum_of = std::conditional_t<std::is_integral_v<T>, std::int32_t, float>;
 
 template <class Acc, class A, class B>
 void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value condition, location where) {
@@ -31,8 +34,12 @@ void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value co
   static_assert(A::cols == B::rows, "tlx: mma(acc, a, b): the columns of a and the rows of b (K) differ (stored N x K? write transpose(b))");
   using left = typename operand_element<A>::type;
   using right = typename operand_element<B>::type;
-  static_assert(std::is_same_v<left, right> && (std::is_same_v<left, bf16> || std::is_same_v<left, f16>),
-                "tlx: mma(acc, a, b): both operands must be bf16, or both f16 (cast register tiles first)");
+  static_assert(tile::kind_of(tile::element_of<left>).has_value() && tile::kind_of(tile::element_of<right>).has_value(),
+                "tlx: mma(acc, a, b): operands are bf16, f16, tf32, e4m3, e5m2, s8 or u8 (cast register tiles first)");
+  static_assert(tile::mma_elements_problem(tile::element_of<typename Acc::element_type>, tile::element_of<left>, tile::element_of<right>) == nullptr &&
+                    std::is_same_v<typename Acc::element_type, sum_of<left>>,
+                "tlx: mma(acc, a, b): both operands are of one kind (16-bit floats of one type, tf32, 8-bit floats, 8-bit integers); floats accumulate in float, integers in "
+                "std::int32_t");
   context& c = *acc.home;
   std::vector<ir::value> operands{c.use(acc.value, acc.home), operand_value(c, a), operand_value(c, b)};
   if (condition) operands.push_back(condition);

@@ -30,7 +30,8 @@ void load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = 
 template <class Spec, class T, int Rank>
 void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
 
-/// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone.
+/// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone. Where the tile's columns are not
+/// the view's innermost axis the threads store themselves: no bulk copy transposes.
 template <class T, int Rank, class Stored, int Rows, int Cols>
 void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, location where = location::here()) {
   static_assert(std::is_same_v<T, Stored>, "tlx: store(box, tile): the tensor and the tile have different element types; write cast<element>(tile)");
@@ -38,7 +39,7 @@ void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, l
   std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
   dsl::append_box(operands, c, to);
   ir::op& made = c.at(where).make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
-  if (c.by_threads) made.set("by", std::string("threads"));
+  if (c.by_threads || to.col_axis != Rank - 1) made.set("by", std::string("threads"));
 }
 
 /// A (Rows x Cols) box straight into registers; 0 outside the tensor. Rows = 1 or Cols = 1: a vector along the other axis.

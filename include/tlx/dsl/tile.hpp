@@ -1,5 +1,7 @@
 // Register tiles: elementwise arithmetic with broadcasting of row and column vectors, reductions along an axis, casts.
 #pragma once
+#include <limits>
+
 #include "tlx/dsl/value.hpp"
 
 namespace tlx {
@@ -182,11 +184,34 @@ tile_of<T, R, C> where(const tile_of<bool, R2, C2>& condition, const tile_of<T, 
   return {a.home(), a.home().at().select(c, x, y)};
 }
 
+/// Every element the same.
+template <class T, int R, int C>
+tile_of<T, R, C> splat(dsl::context& c, literal<T> value) {
+  return {c, c.at().splat(static_cast<double>(value.value), tile_of<T, R, C>::type())};
+}
+
 /// To another element type, round to nearest even.
 template <class To, class From, int R, int C>
 tile_of<To, R, C> cast(const tile_of<From, R, C>& a) {
   ir::value x = a.used();
   return {a.home(), a.home().at().cast(x, tile::element_of<To>)};
+}
+
+/// To a narrower type: nearest even, what is out of range becomes the nearest finite value. From f32 to floats, s8, u8, s16 and u16; NaN becomes the lowest
+/// integer.
+template <class To, int R, int C>
+tile_of<To, R, C> cast_saturated(const tile_of<float, R, C>& a) {
+  if constexpr (std::is_integral_v<To>) {
+    static_assert(sizeof(To) <= 2, "tlx: cast_saturated rounds to integers of 8 and 16 bits");
+    constexpr float low = static_cast<float>(std::numeric_limits<To>::lowest()), high = static_cast<float>(std::numeric_limits<To>::max());
+    constexpr float to_units = 12582912.0f;  // 1.5 * 2^23: the sum has no bits below 1, so adding it rounds to a whole number
+    const tile_of<float, R, C> inside = min(max(a, low), high);
+    const tile_of<float, R, C> shifted = inside + to_units;
+    return cast<To>(shifted - to_units);
+  } else {
+    ir::value x = a.used();
+    return {a.home(), a.home().at().make(ir::opcode::cast, {x}, {tile_of<To, R, C>::type()}, {{"saturate", std::int64_t{1}}}).result()};
+  }
 }
 
 namespace dsl {

@@ -28,14 +28,16 @@ template <int Length, class T>
 line_tiles<Length> lines_of(const view<T, 1>& v) { return line_tiles<Length>(v); }
 
 /// The tiles of a matrix, Rows x Cols each, `group` tile rows at a time: down the rows of a group, then across, so that both operands stay in L2.
+/// `row_axis` and `col_axis`: which axes of the view the tiles' rows and columns are.
 template <int Rows, int Cols>
 class grid_tiles {
  public:
   using box = grid_box;
-  template <class T>
-  grid_tiles(const view<T, 2>& c, int group) : home_(&c.home()), rows_(ceil_div(c.extent(0), Rows)), cols_(ceil_div(c.extent(1), Cols)), group_(group) {
-    const std::string& name = c.used()->name;
-    count_formula_ = "(mul (ceil_div " + name + ".0 " + std::to_string(Rows) + ") (ceil_div " + name + ".1 " + std::to_string(Cols) + "))";
+  template <class T, int Rank>
+  grid_tiles(const view<T, Rank>& c, int group, int row_axis = Rank - 2, int col_axis = Rank - 1)
+      : home_(&c.home()), rows_(ceil_div(c.extent(row_axis), Rows)), cols_(ceil_div(c.extent(col_axis), Cols)), group_(group) {
+    const std::string name = c.used()->name + ".";
+    count_formula_ = "(mul (ceil_div " + name + std::to_string(row_axis) + " " + std::to_string(Rows) + ") (ceil_div " + name + std::to_string(col_axis) + " " + std::to_string(Cols) + "))";
   }
   index count() const { return rows_ * cols_; }
   const std::string& count_formula() const { return count_formula_; }
@@ -60,6 +62,32 @@ class grid_tiles {
 };
 template <int Rows, int Cols, class T>
 grid_tiles<Rows, Cols> grid_of(const view<T, 2>& c, int group = 16) { return {c, group}; }
+
+/// The same for a batch of matrices (batch, row, column), matrix after matrix.
+template <int Rows, int Cols>
+class batch_tiles {
+ public:
+  using box = batch_box;
+  template <class T>
+  batch_tiles(const view<T, 3>& c, int group, int row_axis = 1, int col_axis = 2)
+      : one_(c, group, row_axis, col_axis), batch_(c.extent(0)), count_formula_("(mul " + c.used()->name + ".0 " + one_.count_formula() + ")") {}
+  index count() const { return batch_ * one_.count(); }
+  const std::string& count_formula() const { return count_formula_; }
+  dsl::context& home() const { return one_.home(); }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    const index each = one_.count(), batch = tile / each;
+    one_.visit(tile % each, [&](const grid_box& t) { body(batch_box{batch, t.row, t.col}); });
+  }
+
+ private:
+  grid_tiles<Rows, Cols> one_;
+  index batch_;
+  std::string count_formula_;
+};
+template <int Rows, int Cols, class T>
+batch_tiles<Rows, Cols> grid_of(const view<T, 3>& c, int group = 16) { return {c, group}; }
 
 /// The Rows-token tiles of jagged sequences, heads fastest. offsets: batch + 1 ascending token numbers on the device. Sequence s gets the tile slots
 /// from offsets[s] / Rows + s on: never fewer than it has tiles, so a slot finds its sequence by search and no table is needed; spare slots do nothing.

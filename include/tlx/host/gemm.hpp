@@ -1,6 +1,8 @@
 // c = activation(alpha * a * b + bias) + residual in one call, for people who only want the result.
 #pragma once
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 
 #include "tlx/host/session.hpp"
@@ -8,26 +10,43 @@
 
 namespace tlx::host {
 
-/// rows x cols at `data` on the machine. `stride`: elements between rows (between columns when column_major); 0: dense.
+/// rows x cols at `data` on the machine. `stride`: elements between rows (between columns when column_major); 0: dense. `batch_stride`: elements between
+/// one matrix of a batch and the next; 0: dense.
 struct matrix {
   device::address data = 0;
   std::int64_t rows = 0, cols = 0, stride = 0;
   bool column_major = false;
+  std::int64_t batch_stride = 0;
 };
 
 enum class activation { none, relu, gelu, gelu_tanh, silu };
 
+/// f32 factors of the products, on the machine: one for the whole matrix, or one for each row of a (column of b).
+struct scale {
+  device::address data = 0;  // 0: none
+  bool each = false;
+};
+
 struct gemm_options {
-  tile::element type = tile::element::bf16;  // of a, b, c and the residual: bf16 or f16
+  tile::element type = tile::element::bf16;   // of a and b: bf16, f16, tf32, e4m3, e5m2, s8
+  std::optional<tile::element> type_b = {};   // of b, where it differs: e4m3 with e5m2
+  std::optional<tile::element> type_c = {};   // of c, residual and before: bf16, f16 or f32; default: a's 16-bit type, f32 for tf32, else bf16
+  std::int64_t batch = 1;                     // that many products; each matrix's batch_stride says where they lie
   float alpha = 1;
-  device::address bias = 0;                  // c.cols floats, 0: none
-  matrix residual = {};                      // like c, data 0: none; row-major
+  scale scale_a = {}, scale_b = {};           // of 8-bit operands mostly: c = alpha * scale_a[row] * scale_b[column] * a * b + ...
+  device::address bias = 0;                   // c.cols floats (c.rows with bias_by_row), 0: none
+  bool bias_by_row = false;
+  matrix residual = {};                       // like c, data 0: none; row-major
   activation activate = activation::none;
+  std::optional<float> low = {}, high = {};   // the result is clamped to these before it is rounded
+  matrix before = {};                         // like c, data 0: none. Receives what enters the activation
+  bool promoted = false;                      // 8-bit floats on Hopper: every 128 products are summed apart and added in f32 (docs/numerics.md)
   std::uint64_t stream = 0;
 };
 
 /// a is M x K, b is K x N, c is M x N and row-major. Any extents from 0 up; rows that are not 16-byte aligned take ordinary loads, at ordinary speed.
-/// f32 accumulation, one rounding to `type`. Raises user_error: gemm-shape, gemm-type, and what bind raises.
+/// 16-bit types take a and b in either orientation; the others want K contiguous: a row-major, b column_major (what wgmma reads).
+/// f32 accumulation (s32 for s8), one rounding to `type_c`. Raises user_error: gemm-shape, gemm-type, gemm-layout, and what bind raises.
 void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how = {});
 
 /// The kernel that gemm() would launch: its name says tile, stages, layouts and epilogue.

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,6 +45,14 @@ class session {
   std::optional<kernel_origin> prepare(const std::string& name, const kernel_maker& make);
   /// Loads a kernel that was made elsewhere under its own name, unless there is one of that name.
   void adopt(const device::kernel& made);
+
+  /// Device memory that the kernels of one call hand to each other, kept for later calls on the stream. No other thread gets it while `held` lives: launches
+  /// of two calls that use it must not mix. Another place for each `which`. The first call that needs more allocates, which a captured stream does not allow.
+  struct workspace {
+    device::address where;
+    std::unique_lock<std::mutex> held;
+  };
+  workspace lend(std::size_t bytes, std::uint64_t stream, int which = 0);
 
   /// The compiled kernel, if it was made.
   const device::kernel* find(const std::string& name) const;

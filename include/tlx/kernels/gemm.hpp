@@ -1,4 +1,5 @@
-// Fused GEMM: c = epilogue(a * b), f32 accumulation. One text for Hopper (the mma and epilogue roles merge: the accumulator is registers) and Blackwell.
+// Fused GEMM: c = epilogue(a * b), f32 accumulation (s32 for integers). One text for Hopper (the mma and epilogue roles merge: the accumulator is
+// registers) and Blackwell.
 #pragma once
 #include "tlx/dsl/kernel.hpp"
 
@@ -11,55 +12,191 @@ struct gemm_plan {
   static constexpr bool ta = TransposedA;  // a is stored K x M
   static constexpr bool tb = TransposedB;  // b is stored N x K
   static constexpr bool by_threads = ByThreads;  // rows that are not 16-byte aligned: ordinary loads and stores
+  static constexpr bool tc = false;        // c is stored N x M
+  static constexpr int ctas = 1;           // on one SM
+  static constexpr bool promoted = false;  // Hopper's 8-bit floats: each stage is summed apart, and added in f32
 };
+template <class Plan> struct result_transposed : Plan { static constexpr bool tc = true; };
+template <class Plan, int Ctas> struct several_ctas : Plan { static constexpr int ctas = Ctas; };
+template <class Plan> struct sums_promoted : Plan { static constexpr bool promoted = true; };
 
+/// What gemm() below needs of a kernel's arguments are views a, b and c, matrices of rank 2 or batches of them of rank 3 (batch, row, column); the rest is the
+/// epilogue's. This is the usual set.
 template <class T>
 struct gemm_arguments {
   BOOST_HANA_DEFINE_STRUCT(gemm_arguments, (view<T, 2>, a), (view<T, 2>, b), (view<T, 2>, c), (view<float, 1>, bias), (view<T, 2>, residual), (scalar<float>, alpha));
 };
 
-/// The epilogue: a function of the accumulator tile, the arguments and the tile's place that gives the f32 tile to store.
+/// The epilogue: a function of the accumulator tile (f32), the arguments and the tile's place that gives the tile to store, of c's element or f32.
 struct plain_epilogue {
-  template <class Tile, class Arguments>
-  auto operator()(const Tile& acc, const Arguments&, const grid_box&) const { return acc; }
+  template <class Tile, class Arguments, class Box>
+  auto operator()(const Tile& acc, const Arguments&, const Box&) const { return acc; }
 };
 
-template <class T, class Plan, class Epilogue>
-void gemm(block& cta, const gemm_arguments<T>& in, Epilogue epilogue) {
+/// The box of a matrix, or of the matrix of `t`'s batch, that starts at (row, column).
+template <class T>
+box_of<T, 2> box_at(const view<T, 2>& v, const grid_box&, const index& row, const index& col) { return v.at(row, col); }
+template <class T>
+box_of<T, 3> box_at(const view<T, 3>& v, const batch_box& t, const index& row, const index& col) { return v.at(t.batch, row, col); }
+
+/// The box of the tile `t` in a matrix like c: `Transposed` when it is stored N x M.
+template <bool Transposed, class T, int Rank, class Box>
+box_of<T, Rank> result_box(const view<T, Rank>& v, const Box& t) {
+  if constexpr (Transposed) return box_at(v, t, t.col, t.row).axes(Rank - 1, Rank - 2);
+  else return box_at(v, t, t.row, t.col);
+}
+
+namespace detail {
+
+template <class Plan, class T, int Rank>
+auto result_tiles(const view<T, Rank>& c) {
+  constexpr int rows = Plan::tc ? Rank - 1 : Rank - 2, cols = Plan::tc ? Rank - 2 : Rank - 1;
+  if constexpr (Rank == 2) return grid_tiles<Plan::m, Plan::n>(c, 16, rows, cols);
+  else return batch_tiles<Plan::m, Plan::n>(c, 16, rows, cols);
+}
+
+template <class Plan, class Acc, class Slot>
+void multiply(const Acc& acc, const Slot& slot, const accumulate& when) {
+  auto a = get<0>(slot);
+  auto b = get<1>(slot);
+  if constexpr (Plan::ta && Plan::tb) mma(acc, transpose(a), transpose(b), when);
+  else if constexpr (Plan::ta) mma(acc, transpose(a), b, when);
+  else if constexpr (Plan::tb) mma(acc, a, transpose(b), when);
+  else mma(acc, a, b, when);
+}
+
+template <class Tile>
+auto as_float(const Tile& t) {
+  if constexpr (std::is_same_v<typename Tile::element_type, float>) return t;
+  else return cast<float>(t);
+}
+
+template <class C, class Tile>
+auto as_stored(const Tile& t) {
+  if constexpr (std::is_same_v<typename Tile::element_type, C>) return t;
+  else return cast<C>(t);
+}
+template <class View> using element_of_view = typename std::decay_t<View>::element_type;
+
+}  // namespace detail
+
+/// T: the element of a.
+template <class T, class Plan, class Epilogue, class Arguments>
+void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   using namespace literals;
+  using B = detail::element_of_view<decltype(in.b)>;
+  using C = detail::element_of_view<decltype(in.c)>;
+  constexpr int Rank = std::decay_t<decltype(in.c)>::rank;
+  static_assert(std::is_same_v<T, detail::element_of_view<decltype(in.a)>>, "tlx: gemm<T, Plan>(cta, in, epilogue): T is the element of in.a");
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
   if (Plan::by_threads) cta.move_by_threads();
-  auto tiles = cta.persistent(grid_of<m, n>(in.c));
-  auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<T, Plan::tb ? n : k, Plan::tb ? k : n>);
-  auto d = cta.ring<2>("d", accumulator<float, m, n>);
+  if (Plan::ctas > 1) cta.per_processor(Plan::ctas);
+  auto tiles = cta.persistent(detail::result_tiles<Plan>(in.c));
+  auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<B, Plan::tb ? n : k, Plan::tb ? k : n>);
+  auto d = cta.ring<2>("d", accumulator<dsl::sum_of<T>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};  // wgmma keeps 64 rows in each four warps
-  auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? 0 : 1), k); };
+  auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? Rank - 2 : Rank - 1), k); };
+  auto finish = [&](const auto& sums, const auto& t) { store(result_box<Plan::tc>(in.c, t), detail::as_stored<C>(epilogue(detail::as_float(sums), in, t))); };
 
-  cta.roles(tiles,
-    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
-      for_each(k_tiles(), [&](index i) {
-        auto slot = ab.fill();
-        if constexpr (Plan::ta) load(get<0>(slot), in.a.at(i * k, t.row));
-        else load(get<0>(slot), in.a.at(t.row, i * k));
-        if constexpr (Plan::tb) load(get<1>(slot), in.b.at(t.col, i * k));
-        else load(get<1>(slot), in.b.at(i * k, t.col));
-      });
-    }),
-    role("mma", 1_warp, [&](const grid_box&) {
+  auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const auto& t) {
+    for_each(k_tiles(), [&](index i) {
+      auto slot = ab.fill();
+      if constexpr (Plan::ta) load(get<0>(slot), box_at(in.a, t, i * k, t.row));
+      else load(get<0>(slot), box_at(in.a, t, t.row, i * k));
+      if constexpr (Plan::tb) load(get<1>(slot), box_at(in.b, t, t.col, i * k));
+      else load(get<1>(slot), box_at(in.b, t, i * k, t.col));
+    });
+  });
+
+  if constexpr (Plan::promoted) {
+    if (!cta.has_tensor_memory()) {
+      cta.roles(tiles, loading, role("mma", finishing, [&](const auto& t) {
+        auto sums = cta.carry(splat<float, m, n>(cta.home(), 0.0f));
+        for_each(k_tiles(), [&](index) {
+          auto slot = ab.drain();
+          auto part = mma(get<0>(slot), transpose(get<1>(slot)));
+          sums.set(sums.get() + read(part));
+        });
+        finish(sums.get(), t);
+      }));
+      return;
+    }
+  }
+  cta.roles(tiles, loading,
+    role("mma", 1_warp, [&](const auto&) {
       auto acc = d.fill();
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.drain();
-        auto a = get<0>(slot);
-        auto b = get<1>(slot);
-        if constexpr (Plan::ta && Plan::tb) mma(acc, transpose(a), transpose(b), accumulate(i > 0));
-        else if constexpr (Plan::ta) mma(acc, transpose(a), b, accumulate(i > 0));
-        else if constexpr (Plan::tb) mma(acc, a, transpose(b), accumulate(i > 0));
-        else mma(acc, a, b, accumulate(i > 0));
+        detail::multiply<Plan>(acc, slot, accumulate(i > 0));
+      });
+    }),
+    role("epilogue", finishing, [&](const auto& t) { finish(read(d.drain()), t); }));
+}
+
+/// Two products of one a, joined element by element: c = join(a * g, a * u). The tile of each is M x N.
+template <class A, class C = A>
+struct gated_arguments {
+  BOOST_HANA_DEFINE_STRUCT(gated_arguments, (view<A, 2>, a), (view<A, 2>, g), (view<A, 2>, u), (view<C, 2>, c), (view<float, 1>, bias_g), (view<float, 1>, bias_u));
+};
+
+template <class Plan, class A, class C, class Join>
+void gated_gemm(block& cta, const gated_arguments<A, C>& in, Join join) {
+  using namespace literals;
+  static_assert(!Plan::ta && Plan::tb && !Plan::tc, "tlx: gated_gemm reads all three matrices with K contiguous");
+  constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
+  if (Plan::by_threads) cta.move_by_threads();
+  auto tiles = cta.persistent(grid_of<m, n>(in.c));
+  auto operands = cta.ring<Plan::stages>("agu", shared<A, m, k>, shared<A, n, k>, shared<A, n, k>);
+  auto g = cta.ring<2>("g", accumulator<dsl::sum_of<A>, m, n>), u = cta.ring<2>("u", accumulator<dsl::sum_of<A>, m, n>);
+  const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};
+  auto k_tiles = [&] { return ceil_div(in.a.extent(1), k); };
+  cta.roles(tiles,
+    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.fill();
+        load(get<0>(slot), in.a.at(t.row, i * k));
+        load(get<1>(slot), in.g.at(t.col, i * k));
+        load(get<2>(slot), in.u.at(t.col, i * k));
+      });
+    }),
+    role("mma", 1_warp, [&](const grid_box&) {
+      auto sum_g = g.fill();
+      auto sum_u = u.fill();
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.drain();
+        mma(sum_g, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
+        mma(sum_u, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
       });
     }),
     role("epilogue", finishing, [&](const grid_box& t) {
-      store(in.c[t], cast<T>(epilogue(read(d.drain()), in, t)));
+      auto full_g = g.drain();
+      auto full_u = u.drain();
+      auto sums_g = detail::as_float(read(full_g));
+      auto sums_u = detail::as_float(read(full_u));
+      store(in.c[t], cast<C>(join(sums_g, sums_u, in, t)));
     }));
+}
+
+/// c = epilogue(the sum of `parts`), part after part: what a product whose K was divided leaves over. parts: f32 (part, row, column).
+template <class C>
+struct sum_arguments {
+  BOOST_HANA_DEFINE_STRUCT(sum_arguments, (view<float, 3>, parts), (view<C, 2>, c), (view<float, 1>, bias), (view<C, 2>, residual), (scalar<float>, alpha), (view<float, 1>, scale_a),
+                           (view<float, 1>, scale_b), (view<C, 2>, before), (scalar<float>, low), (scalar<float>, high));
+};
+template <class C, class Epilogue>
+void sum_parts(block& cta, const sum_arguments<C>& in, int parts, Epilogue epilogue) {
+  using namespace literals;
+  constexpr int rows = 4, cols = 256;
+  cta.warps(4_warps);
+  cta.tile(grid_of<rows, cols>(in.c), [&](const grid_box& t) {
+    const auto part = [&](int i) { return fetch<rows, cols>(in.parts.at(constant(cta.home(), i), t.row, t.col)); };
+    const auto sum = [&](const auto& self, int i) -> tile_of<float, rows, cols> {
+      if (i == 0) return part(0);
+      const auto before = self(self, i - 1);
+      return before + part(i);
+    };
+    store(in.c[t], cast<C>(epilogue(sum(sum, parts - 1), in, t)));
+  });
 }
 
 }  // namespace tlx::kernels
