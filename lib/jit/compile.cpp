@@ -1,6 +1,7 @@
 #include "tlx/jit/compile.hpp"
 
 #include <chrono>
+#include <future>
 
 #include "jit/print_stages.hpp"
 #include "jit/protocol.hpp"
@@ -52,21 +53,25 @@ device::kernel compile(const ir::kernel& traced, const compile_options& how, con
     show(step.name, *k);
     watch.lap(step.name);
   }
+  std::unique_ptr<ir::kernel> timed = watched.on() ? ir::clone(*k) : nullptr;  // the check reads the kernel as the passes left it
+  if (timed) {
+    pass::watch(*timed, static_cast<std::int64_t>(watched.seconds * 1e9));
+    ir::verify_or_raise(*timed, "watch");
+    show("watch", *timed);
+    watch.lap("watch");
+  }
+
+  const ir::kernel& last = timed ? *timed : *k;
+  device::kernel made = describe(last);
+  const codegen::options emit{.line_info = how.line_info};
+  if (seen.llvm) seen.llvm(codegen::to_llvm(last, emit));
+  // Side by side: the check takes a quarter of the time of code generation. A finding wins; nothing is assembled before the verdict.
+  std::future<std::string> ptx = std::async(std::launch::async, [&] { return codegen::to_ptx(last, emit); });
   if (checks_protocol(how)) {
     check_protocol(*k, seen);
     watch.lap("check-protocol");
   }
-  if (watched.on()) {
-    pass::watch(*k, static_cast<std::int64_t>(watched.seconds * 1e9));
-    ir::verify_or_raise(*k, "watch");
-    show("watch", *k);
-    watch.lap("watch");
-  }
-
-  device::kernel made = describe(*k);
-  const codegen::options emit{.line_info = how.line_info};
-  if (seen.llvm) seen.llvm(codegen::to_llvm(*k, emit));
-  made.code.ptx = codegen::to_ptx(*k, emit);
+  made.code.ptx = ptx.get();
   watch.lap("ptx");
   if (seen.ptx) seen.ptx(made.code.ptx);
 
