@@ -17,7 +17,7 @@ LAYERS = {
     "ir": ("tile support", "typed SSA with regions, builder, verifier, text form; no templates"),
     "dsl": ("ir tile support", "what a kernel is written in; checks types, then calls ir"),
     "pass": ("ir tile support", "one pass a file, and the table of passes"),
-    "check": ("ir tile support", "the protocol check of lowered IR, before code is generated; nothing of pass"),
+    "check": ("ir tile support", "the protocol check of lowered IR; nothing of pass"),
     "codegen": ("ir tile support", "IR to LLVM IR to PTX"),
     "device": ("support", "what a GPU and the simulator both offer; a launch as plain data"),
     "bundle": ("device support", "many compiled kernels in one file: writing, opening, choosing, launching"),

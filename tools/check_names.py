@@ -17,7 +17,7 @@ CALL = re.compile(r"(?:[A-Za-z_]\w*(?:::|\.))*([A-Za-z_]\w*)\(\)")
 
 def check(root):
     text = "\n".join(f.read_text(encoding="utf-8", errors="replace") for folder in ("include", "lib", "tools")
-                     for f in sorted((root / folder).rglob("*")) if f.suffix in (".hpp", ".cpp", ".h", ".inc", ".def", ".py"))
+                     for f in sorted((root / folder).rglob("*")) if f.suffix in (".hpp", ".cpp", ".h", ".inc", ".def", ".py", ".cmake"))
     words = set(re.findall(r"[A-Za-z_]\w*", text))
     slips, count = [], 0
     for page in PAGES:

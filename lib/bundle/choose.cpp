@@ -1,5 +1,6 @@
 // Which of the kernels in a bundle a machine gets.
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tlx/bundle/bundle.hpp"
@@ -40,6 +41,19 @@ const entry& bundle::choose(const std::string& name, const std::string& configur
     raise(user_error({.id = "bundle-target-missing", .what = cat("kernel \"", name, wanted.empty() ? "" : "_", wanted, "\" is not in the bundle for ", target),
                       .because = "it was built for: " + listed(targets), .fix = {cat("build the bundle with --arch ", target)}}));
   return *found;
+}
+
+std::function<std::optional<device::kernel>(const std::string&, const std::string&)> by_name(bundle from) {
+  std::map<std::string, std::vector<const entry*>> named;
+  for (const entry& e : from.entries()) named[e.full_name()].push_back(&e);
+  return [from = std::move(from), named = std::move(named)](const std::string& full_name, const std::string& target) -> std::optional<device::kernel> {
+    const auto found = named.find(full_name);
+    if (found == named.end()) return std::nullopt;
+    const entry* best = nullptr;
+    for (const entry* e : found->second)
+      if (e->target == target || (!best && device::target_runs_on(e->target, target))) best = e;
+    return best ? std::optional<device::kernel>(from.load(*best)) : std::nullopt;
+  };
 }
 
 }  // namespace tlx::bundle

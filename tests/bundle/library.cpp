@@ -52,6 +52,18 @@ TEST_CASE("code for the very target goes before code for its family") {
   CHECK(b.choose("sum", "32x64", "sm_90a").configuration == "32x64");
 }
 
+TEST_CASE("kernels by full name, or nothing for whoever has another way") {
+  const std::string bytes = packed();
+  const auto find = bundle::by_name(opened(bytes));
+  REQUIRE(find("sum_32x64", "sm_90a"));
+  CHECK(find("sum_32x64", "sm_90a")->entry == "sum_32x64");
+  CHECK(find("scale", "sm_100a")->target == "sm_100a");
+  CHECK(find("scale", "sm_103a")->target == "sm_100f");
+  CHECK(!find("late", "sm_90a"));
+  CHECK(!find("sum", "sm_90a"));
+  CHECK(find("scale", "sm_90a")->code.ptx == scale("sm_90a").code.ptx);
+}
+
 TEST_CASE("what the bundle has not is an error that says what it has") {
   const std::string bytes = packed();
   const bundle::bundle b = opened(bytes);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -76,5 +77,9 @@ class bundle {
   explicit bundle(std::shared_ptr<const state> opened) : state_(std::move(opened)) {}
   std::shared_ptr<const state> state_;
 };
+
+/// The kernels by full name ("linear_128x256") and target, for whoever has another way when there is none: host::session_options::bundle asks it before the
+/// cache and the compiler. It names a kernel and nothing else, so give it bundles whose names mean what the program's names mean.
+std::function<std::optional<device::kernel>(const std::string& full_name, const std::string& target)> by_name(bundle from);
 
 }  // namespace tlx::bundle
