@@ -1,5 +1,8 @@
 #include "tlx/host/gemm.hpp"
 
+#include <cstring>
+#include <functional>
+
 #include "host/families.hpp"
 #include "tlx/dsl/activation.hpp"
 #include "tlx/kernels/gemm.hpp"
@@ -146,18 +149,72 @@ std::string gemm_kernel_name(const session& with, const matrix& a, const matrix&
   return name_of(choose(with, a, b, c), how);
 }
 
-void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+namespace {
+
+// Everything that decides about the kernel and the shapes: all but addresses, whose alignment counts, and alpha.
+struct call_shape {
+  std::uint64_t session = 0;
+  std::int64_t sizes[4 * 3 + 1] = {};
+  unsigned flags = 0;
+  bool operator==(const call_shape&) const = default;
+};
+
+call_shape shape_of(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  call_shape s;
+  s.session = with.number();
+  std::int64_t* next = s.sizes;
+  for (const matrix* m : {&a, &b, &c, &how.residual}) {
+    *next++ = m->rows;
+    *next++ = m->cols;
+    *next++ = m->stride;
+    s.flags = s.flags << 3 | (m->column_major ? 4u : 0u) | (m->data != 0 ? 2u : 0u) | (m->data % 16 == 0 ? 1u : 0u);
+  }
+  s.sizes[12] = static_cast<std::int64_t>(how.type) << 8 | static_cast<std::int64_t>(how.activate);
+  s.flags = s.flags << 2 | (how.bias ? 2u : 0u) | (how.alpha != 1 ? 1u : 0u);
+  return s;
+}
+
+// A call of that shape, checked, with the kernel chosen for it.
+struct prepared_call {
+  call_shape shape;
+  choice chosen;
+  epilogue finish{};
+  std::string name;
+  std::vector<device::value> values;
+};
+
+void prepare(prepared_call& call, const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  call.shape = {};
   check(a, b, c, how);
   check_strides(c);
-  const choice chosen = choose(with, a, b, c);
-  const epilogue finish{how.alpha != 1, how.bias != 0, how.residual.data != 0, how.activate};
-  const std::string name = name_of(chosen, how);
-  with.run(
-      name,
-      [&](const std::string& target) {
-        return how.type == tile::element::bf16 ? with_type<bf16>(chosen, name, target, finish) : with_type<f16>(chosen, name, target, finish);
-      },
-      {view_of(a), view_of(b), view_of(c), device::view_value(how.bias, {how.bias ? c.cols : 0}), view_of(how.residual), device::scalar_value(how.alpha)}, how.stream);
+  call.chosen = choose(with, a, b, c);
+  call.finish = {how.alpha != 1, how.bias != 0, how.residual.data != 0, how.activate};
+  call.name = name_of(call.chosen, how);
+  call.values = {view_of(a), view_of(b), view_of(c), device::view_value(how.bias, {how.bias ? c.cols : 0}), view_of(how.residual), device::scalar_value(how.alpha)};
+  call.shape = shape_of(with, a, b, c, how);
+}
+
+}  // namespace
+
+void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  // Programs repeat shapes: a thread's last calls stay prepared, and such a call allocates nothing.
+  static thread_local prepared_call recent[4];
+  static thread_local unsigned oldest = 0;
+  const call_shape shape = shape_of(with, a, b, c, how);
+  prepared_call* call = nullptr;
+  for (prepared_call& r : recent)
+    if (r.shape == shape) call = &r;
+  if (!call) {
+    call = &recent[oldest++ % 4];
+    prepare(*call, with, a, b, c, how);
+  }
+  const device::address bases[] = {a.data, b.data, c.data, how.bias, how.residual.data};
+  for (size_t i = 0; i < 5; ++i) call->values[i].base = bases[i];
+  std::memcpy(call->values[5].bytes.data(), &how.alpha, sizeof how.alpha);
+  const auto make = [&](const std::string& target) {
+    return how.type == tile::element::bf16 ? with_type<bf16>(call->chosen, call->name, target, call->finish) : with_type<f16>(call->chosen, call->name, target, call->finish);
+  };
+  with.run(call->name, std::cref(make), call->values, how.stream);
 }
 
 std::vector<library_kernel> gemm_kernels() {
