@@ -1,5 +1,10 @@
 #include "tlx/host/gemm.hpp"
 
+#include <cstring>
+#include <functional>
+#include <iterator>
+#include <limits>
+
 #include "host/families.hpp"
 #include "host/gemm_plan.hpp"
 #include "host/matrices.hpp"
@@ -215,23 +220,76 @@ void run_in_parts(session& with, const gemm_choice& chosen, const matrix& a, con
   with.run(sum_name, [&](const std::string& target) { return trace_sum(chosen, sum_name, target); }, followed_by({of_parts, view_of(c, 1)}, epilogue), stream);
 }
 
+// Everything that decides about kernel and views: all but addresses, whose alignment counts, and factors.
+struct call_shape {
+  std::uint64_t session = 0;
+  matrix a, b, c;
+  gemm_options how;
+  bool operator==(const call_shape&) const = default;
+};
+
+call_shape shape_of(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  call_shape s{with.number(), a, b, c, how};
+  for (device::address* at : {&s.a.data, &s.b.data, &s.c.data, &s.how.bias, &s.how.residual.data, &s.how.before.data, &s.how.scale_a.data, &s.how.scale_b.data})
+    *at = *at == 0 ? 0 : *at % 16 == 0 ? 16 : 1;
+  s.how.alpha = how.alpha != 1 ? 2 : 1;
+  if (how.low) s.how.low = 0;
+  if (how.high) s.how.high = 0;
+  s.how.stream = 0;
+  return s;
+}
+
+// A call of that shape, checked, with the kernel chosen for it.
+struct prepared_call {
+  call_shape shape;
+  gemm_choice chosen;
+  std::string name;
+  std::vector<device::value> values;  // in the order of the argument struct
+};
+
+void prepare(prepared_call& call, const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  call.shape = {};
+  check(a, b, c, how);
+  check_strides(c, how.batch);
+  call.chosen = choose(with, a, b, c, how);
+  call.name = name_of(call.chosen);
+  call.values = {view_of(call.chosen.swapped ? b : a, how.batch), view_of(call.chosen.swapped ? a : b, how.batch), view_of(c, how.batch), vector_of(how.bias, how.bias_by_row ? c.rows : c.cols),
+                 view_of(how.residual, how.batch), device::scalar_value(how.alpha), vector_of(how.scale_a.data, how.scale_a.each ? c.rows : 1),
+                 vector_of(how.scale_b.data, how.scale_b.each ? c.cols : 1), view_of(how.before, how.batch), device::scalar_value(0.0f), device::scalar_value(0.0f)};
+  call.shape = shape_of(with, a, b, c, how);
+}
+
+void give_values(prepared_call& call, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const bool swapped = call.chosen.swapped;
+  const device::address bases[] = {swapped ? b.data : a.data, swapped ? a.data : b.data, c.data, how.bias, how.residual.data, 0, how.scale_a.data, how.scale_b.data, how.before.data};
+  for (size_t i = 0; i < std::size(bases); ++i)
+    if (i != 5) call.values[i].base = bases[i];
+  const auto scalar = [&](size_t i, float v) { std::memcpy(call.values[i].bytes.data(), &v, sizeof v); };
+  scalar(5, how.alpha);
+  scalar(9, how.low.value_or(-infinity));
+  scalar(10, how.high.value_or(infinity));
+}
+
 }  // namespace
 
 void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
-  check(a, b, c, how);
-  check_strides(c, how.batch);
+  // Programs repeat shapes: a thread's last calls stay prepared, and such a call allocates nothing.
+  static thread_local prepared_call recent[4];
+  static thread_local unsigned oldest = 0;
+  const call_shape shape = shape_of(with, a, b, c, how);
+  prepared_call* call = nullptr;
+  for (prepared_call& r : recent)
+    if (r.shape == shape) call = &r;
+  if (!call) {
+    call = &recent[oldest++ % 4];
+    prepare(*call, with, a, b, c, how);
+  }
   if (how.batch == 0) return;
-  const gemm_choice chosen = choose(with, a, b, c, how);
-  const std::string name = name_of(chosen);
-  const auto make = [&](const std::string& target) { return trace_gemm(chosen, name, target); };
-  constexpr float infinity = std::numeric_limits<float>::infinity();
-  // What the epilogue reads, in the order of the argument structs.
-  const std::vector<device::value> epilogue = {vector_of(how.bias, how.bias_by_row ? c.rows : c.cols), view_of(how.residual, how.batch), device::scalar_value(how.alpha),
-                                               vector_of(how.scale_a.data, how.scale_a.each ? c.rows : 1), vector_of(how.scale_b.data, how.scale_b.each ? c.cols : 1), view_of(how.before, how.batch),
-                                               device::scalar_value(how.low.value_or(-infinity)), device::scalar_value(how.high.value_or(infinity))};
-  if (chosen.parts > 1) return run_in_parts(with, chosen, a, b, c, epilogue, how.stream);
-  const device::value left = view_of(chosen.swapped ? b : a, how.batch), right = view_of(chosen.swapped ? a : b, how.batch);
-  with.run(name, make, followed_by({left, right, view_of(c, how.batch)}, epilogue), how.stream);
+  give_values(*call, a, b, c, how);
+  if (call->chosen.parts > 1) return run_in_parts(with, call->chosen, a, b, c, {call->values.begin() + 3, call->values.end()}, how.stream);
+  const auto make = [&](const std::string& target) { return trace_gemm(call->chosen, call->name, target); };
+  with.run(call->name, std::cref(make), call->values, how.stream);
 }
 
 std::vector<library_kernel> gemm_kernels() {

@@ -53,6 +53,7 @@ bool is_simulator(const device::properties& machine) { return machine.name == "s
 
 struct session::state {
   device::machine* on;
+  std::uint64_t number;
   session_options how;
   mutable std::shared_mutex guard;
   std::unordered_map<std::string, std::unique_ptr<slot>> kernels;
@@ -122,11 +123,14 @@ struct session::state {
 };
 
 session::session(device::machine& on, session_options how) : state_(std::make_unique<state>()) {
+  static std::atomic<std::uint64_t> count{0};
   state_->on = &on;
+  state_->number = ++count;
   state_->how = std::move(how);
 }
 session::~session() = default;
 device::machine& session::on() const { return *state_->on; }
+std::uint64_t session::number() const { return state_->number; }
 
 void session::run(const std::string& name, const kernel_maker& make, const std::vector<device::value>& arguments, std::uint64_t stream) {
   slot& s = state_->slot_of(name);

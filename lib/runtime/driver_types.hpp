@@ -38,6 +38,7 @@ constexpr int jit_info_log_buffer = 3, jit_info_log_bytes = 4, jit_error_log_buf
 
 constexpr int pointer_on_device = 3;       // the address under which kernels of the current context see the memory
 constexpr int pointer_device_ordinal = 9;  // the GPU that it was allocated on
+constexpr int pointer_range_start = 11, pointer_range_bytes = 12;  // its allocation
 
 constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_timing = 2;
 constexpr unsigned host_portable = 1, host_mapped = 2;

@@ -2,6 +2,7 @@
 #include "runtime/gpu_machine.hpp"
 
 #include <algorithm>
+#include <typeinfo>
 
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/error.hpp"
@@ -132,7 +133,7 @@ device::address gpu_machine::allocate(std::size_t bytes) {
 }
 
 void gpu_machine::release(device::address where) {
-  for (std::atomic<device::address>& known : reached_) known.store(0, std::memory_order_relaxed);  // its pages may be somebody else's next time
+  reached_.forget();  // its pages may be somebody else's next time
   try {
     const current scope(*context_);
     const cu::result code = context_->d.memory_release(where);
@@ -172,12 +173,13 @@ void gpu_machine::fill(device::address to, std::uint8_t value, std::size_t bytes
 
 // The driver knows every allocation that kernels of a context can use: of this GPU, of peers that were enabled, pinned and managed memory.
 bool gpu_machine::reaches(device::address where) {
-  std::atomic<device::address>& known = reached_[(where >> 4 ^ where >> 12 ^ where >> 24) % reached_.size()];
-  if (known.load(std::memory_order_relaxed) == where) return true;
+  if (reached_.holds(where)) return true;
   const current scope(*context_);
-  cu::device_pointer seen = 0;
-  if (context_->d.pointer_attribute(&seen, cu::pointer_on_device, where) != cu::success) return false;
-  known.store(where, std::memory_order_relaxed);
+  const driver& d = context_->d;
+  cu::device_pointer seen = 0, start = 0;
+  size_t bytes = 0;
+  if (d.pointer_attribute(&seen, cu::pointer_on_device, where) != cu::success) return false;
+  if (d.pointer_attribute(&start, cu::pointer_range_start, where) == cu::success && d.pointer_attribute(&bytes, cu::pointer_range_bytes, where) == cu::success) reached_.add(start, start + bytes);
   return true;
 }
 
@@ -195,7 +197,7 @@ bool reaches(device::machine& m, device::address where) {
 }
 
 void check_pointers(device::machine& m, const device::kernel& k, const std::vector<device::value>& arguments) {
-  auto* gpu = dynamic_cast<gpu_machine*>(&m);
+  auto* gpu = typeid(m) == typeid(gpu_machine) ? static_cast<gpu_machine*>(&m) : nullptr;
   if (!gpu) return;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const device::value& v = arguments[i];

@@ -1,16 +1,16 @@
 #pragma once
-#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
 
 #include "runtime/gpu_module.hpp"
 #include "runtime/map_cache.hpp"
+#include "runtime/reached.hpp"
 #include "tlx/device/device.hpp"
 
 namespace tlx::runtime {
 
-class gpu_machine : public device::machine {
+class gpu_machine final : public device::machine {
  public:
   explicit gpu_machine(std::shared_ptr<gpu_context> context);
   ~gpu_machine() override;
@@ -30,7 +30,7 @@ class gpu_machine : public device::machine {
   void prepare(gpu_function& f, const device::launch& how);
   /// Other arguments and grid for a kernel of an instantiated graph. Raises device_error [launch-failed].
   void change(cu::graph_exec in, cu::graph_node which, device::module& code, const std::string& entry, const device::launch& how);
-  /// Whether kernels of this context can use the address. Remembers those that they can, until memory is released.
+  /// Whether kernels of this context can use the address. Remembers allocations that they can, until memory is released.
   bool reaches(device::address where);
   /// "memory of gpu:1" for a message about an address that they cannot.
   std::string owner_of(device::address where) const;
@@ -47,7 +47,7 @@ class gpu_machine : public device::machine {
   map_cache maps_;
   device::address nowhere_ = 0;                    // 256 zero bytes: what maps of empty tensors point at
   std::atomic<const char*> last_entry_{nullptr};
-  std::array<std::atomic<device::address>, 256> reached_{};  // addresses that were looked up, by hash
+  reached_ranges reached_;
   std::mutex release_guard_;
   std::optional<std::string> failed_release_;      // first release that failed since the last wait
 };

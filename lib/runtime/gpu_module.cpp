@@ -83,9 +83,12 @@ gpu_module::~gpu_module() {
 }
 
 gpu_function& gpu_module::find(const std::string& entry) {
+  if (gpu_function* recent = recent_.load(std::memory_order_acquire); recent && recent->entry == entry) return *recent;
   std::lock_guard lock(guard_);
   for (const auto& f : functions_) {
-    if (f->entry == entry) return *f;
+    if (f->entry != entry) continue;
+    recent_.store(f.get(), std::memory_order_release);
+    return *f;
   }
   const driver& d = context_->d;
   auto fresh = std::make_unique<gpu_function>();

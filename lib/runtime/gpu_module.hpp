@@ -22,7 +22,7 @@ struct gpu_function {
   std::atomic<bool> large_clusters{false};
 };
 
-class gpu_module : public device::module {
+class gpu_module final : public device::module {
  public:
   /// Raises user_error [image-empty] or [image-malformed], device_error [module-rejected] with the driver's log.
   gpu_module(std::shared_ptr<gpu_context> context, const device::image& code, const std::string& target);
@@ -42,6 +42,7 @@ class gpu_module : public device::module {
   std::shared_ptr<watched> watched_;
   std::mutex guard_;
   std::vector<std::unique_ptr<gpu_function>> functions_;
+  std::atomic<gpu_function*> recent_{nullptr};  // the last one found: a module seldom has another
 };
 
 /// Whether `bytes` is an ELF file that holds all it says it holds: the driver takes no size and would read past a truncated one.

@@ -1,5 +1,6 @@
 // The launch path: nothing is allocated and, once a kernel is warm, nothing but the launch is asked of the driver.
 #include <array>
+#include <typeinfo>
 #include <vector>
 
 #include "runtime/gpu_machine.hpp"
@@ -41,11 +42,22 @@ std::string proven_cause(const gpu_function& f, const device::launch& how, const
   return {};
 }
 
+// Takes the cache's lock at the first map and keeps it for the others of the launch.
+struct map_encoder {
+  map_cache& maps;
+  const driver& d;
+  device::address nowhere;
+  std::unique_lock<std::mutex> lock = {};
+  void operator()(const device::tensor_map& recipe, cu::tensor_map& out) {
+    if (!lock.owns_lock()) lock = maps.hold();
+    maps.encode(d, recipe, nowhere, out);
+  }
+};
+
 // The driver's view of a launch's arguments: their addresses in order. The driver copies what they point at before a call returns.
 class packed_arguments {
  public:
-  template <class Encode>
-  packed_arguments(const std::vector<device::argument>& arguments, Encode&& encode) {
+  packed_arguments(const std::vector<device::argument>& arguments, map_encoder encode) {
     const size_t count = arguments.size();
     if (count > inline_arguments) {
       many_pointers_.resize(count);
@@ -107,7 +119,7 @@ void gpu_machine::launch_failed(cu::result code, const char* call, const gpu_fun
 }
 
 gpu_module& gpu_machine::own(device::module& code) const {
-  auto* mine = dynamic_cast<gpu_module*>(&code);
+  auto* mine = typeid(code) == typeid(gpu_module) ? static_cast<gpu_module*>(&code) : nullptr;
   if (mine && mine->context().handle == context_->handle) return *mine;
   raise(user_error({.id = "module-of-another-machine",
                     .what = cat("the module was not loaded on ", about_.name, " (device ", context_->device, ")"),
@@ -141,7 +153,7 @@ void gpu_machine::run(device::module& code, const std::string& entry, const devi
   if (volume(how.grid) == 0) return;
   prepare(f, how);
 
-  packed_arguments arguments(how.arguments, [this](const device::tensor_map& recipe, cu::tensor_map& out) { maps_.encode(context_->d, recipe, nowhere_, out); });
+  packed_arguments arguments(how.arguments, map_encoder{maps_, context_->d, nowhere_});
 
   cu::launch_attribute attributes[2] = {};
   unsigned attribute_count = 0;
@@ -168,7 +180,7 @@ void gpu_machine::change(cu::graph_exec in, cu::graph_node which, device::module
   const current scope(*context_);
   gpu_function& f = mine.find(entry);
   prepare(f, how);
-  packed_arguments arguments(how.arguments, [this](const device::tensor_map& recipe, cu::tensor_map& out) { maps_.encode(context_->d, recipe, nowhere_, out); });
+  packed_arguments arguments(how.arguments, map_encoder{maps_, context_->d, nowhere_});
   const cu::kernel_node to{f.handle, how.grid.x, how.grid.y, how.grid.z, how.block.x, how.block.y, how.block.z, how.dynamic_shared_bytes, arguments.pointers(), nullptr};
   const cu::result result = context_->d.graph_set_kernel(in, which, &to);
   if (result != cu::success) launch_failed(result, "cuGraphExecKernelNodeSetParams", f, how);

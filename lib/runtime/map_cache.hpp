@@ -11,8 +11,11 @@ namespace tlx::runtime {
 
 class map_cache {
  public:
+  /// For the calls of encode() of one launch.
+  std::unique_lock<std::mutex> hold() { return std::unique_lock(guard_); }
+
   /// Copies the encoded map of `recipe` to `out`. `nowhere` is 256 zero bytes that stand in for an empty tensor.
-  /// Raises user_error [tensor-map-refused] naming the rule that `recipe` breaks. For any number of threads.
+  /// Raises user_error [tensor-map-refused] naming the rule that `recipe` breaks. The caller holds the cache.
   void encode(const driver& d, const device::tensor_map& recipe, device::address nowhere, cu::tensor_map& out);
 
   std::uint64_t encoded() const;

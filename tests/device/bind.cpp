@@ -247,3 +247,32 @@ TEST_CASE("a binder used twice gives the second launch, not a mixture") {
   CHECK(std::get<tensor_map>(how.arguments[0]).base == 0x2000);
   CHECK(read<std::int32_t>(how.arguments[2]) == 128);
 }
+
+TEST_CASE("a binder that meets the same shapes again takes the new addresses, checked, and nothing of the old ones") {
+  binder b(gemm(), h200());
+  b(arguments(), 1);
+  for (const address base : {0x2000u, 0x3000u, 0x1000u}) {
+    const launch& how = b(arguments(view_value(base, {300, 512})), 9);
+    CHECK(std::get<tensor_map>(how.arguments[0]).base == base);
+    CHECK(read<std::uint64_t>(how.arguments[1]) == base);
+    CHECK(read<std::uint64_t>(how.arguments[5]) == 0x20004);
+    CHECK(how.stream == 9);
+    CHECK(how.grid.x == 3 * 4);
+  }
+  std::string text;
+  CHECK(error_of([&] { b(arguments(view_value(0x2008, {300, 512}))); }, &text) == "pointer-misaligned");
+  CHECK(has(text, "8 bytes past a multiple of 16"));
+  CHECK(error_of([&] { b(arguments(view_value(0, {300, 512}))); }) == "pointer-null");
+  auto two = arguments();
+  two[1].base = 0x30008;
+  const launch& how = b(two);
+  CHECK(std::get<tensor_map>(how.arguments[0]).base == 0x1000);
+  CHECK(read<std::uint64_t>(how.arguments[1]) == 0x1000);
+  CHECK(read<std::uint64_t>(how.arguments[5]) == 0x30008);
+  // A scalar decides about the grid: another one is another launch.
+  const launch& wider = b({view_value(0x1000, {300, 512}), view_value(0x20004, {1000}), scalar_value(std::int32_t{2000})});
+  CHECK(wider.grid.x == 3 * 8);
+  CHECK(read<std::int32_t>(wider.arguments[7]) == 2000);
+  CHECK(error_of([&] { b({view_value(0x1000, {300, 512})}); }) == "argument-count");
+  CHECK(b(arguments()).grid.x == 3 * 4);
+}

@@ -175,10 +175,16 @@ TEST_CASE("the same kernels are right on both, each with modules and tensor maps
   CHECK(runtime::maps_encoded(*first().on) > 0);
   CHECK(runtime::maps_encoded(*second().on) > 0);
   const std::uint64_t a = runtime::maps_encoded(*first().on), b = runtime::maps_encoded(*second().on);
-  problems::gemm_problem g(*second().on, small_gemm(), 3);
+  const auto larger = [] {
+    problems::gemm_case c = small_gemm();
+    c.m = 320;  // no map is as before
+    c.k = 192;
+    return c;
+  };
+  problems::gemm_problem g(*second().on, larger(), 3);
   g.run(*second().with);
   CHECK(g.check().ok);
-  CHECK(runtime::maps_encoded(*first().on) == a);
+  if (apart()) CHECK(runtime::maps_encoded(*first().on) == a);
   CHECK(runtime::maps_encoded(*second().on) > b);
 }
 
@@ -294,8 +300,12 @@ TEST_CASE("contexts of the caller's own on both, next to the primary ones") {
       problems::gemm_problem primary(*s->on, small_gemm(), 53);
       std::string said;
       const std::string id = error_of([&] { primary.run(*inside.with); }, &said);
-      if (id.empty()) CHECK(primary.check().ok);  // some drivers map all contexts of a process: right is fine, too
-      else CHECK(id == "pointer-not-on-device");
+      if (id.empty()) {  // a driver that maps the memory of all contexts of a process: then it has to be right
+        inside.on->wait();
+        CHECK(primary.check().ok);
+      } else {
+        CHECK(id == "pointer-not-on-device");
+      }
       MESSAGE("memory of the primary context in an own one: ", id.empty() ? std::string("usable") : said);
     }
     REQUIRE(destroy(own) == 0);

@@ -38,6 +38,8 @@ SAME(jit_error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(jit_log_verbose, CU_JIT_LOG_VERBOSE);
 SAME(pointer_on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
 SAME(pointer_device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+SAME(pointer_range_start, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR);
+SAME(pointer_range_bytes, CU_POINTER_ATTRIBUTE_RANGE_SIZE);
 SAME(error_peer_access_already_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
 SAME(capture_active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);

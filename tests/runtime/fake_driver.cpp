@@ -108,6 +108,8 @@ FAKE cuPointerGetAttribute(void* out, int what, unsigned long long where) {
     return where < host_memory ? 1 : 0;
   }
   if (where < host_memory || far) return 1;
+  if (what == 11) where &= ~255ull;  // allocations of 256 bytes
+  if (what == 12) where = 256;
   std::memcpy(out, &where, 8);
   return 0;
 }

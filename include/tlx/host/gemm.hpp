@@ -17,6 +17,7 @@ struct matrix {
   std::int64_t rows = 0, cols = 0, stride = 0;
   bool column_major = false;
   std::int64_t batch_stride = 0;
+  bool operator==(const matrix&) const = default;
 };
 
 enum class activation { none, relu, gelu, gelu_tanh, silu };
@@ -25,6 +26,7 @@ enum class activation { none, relu, gelu, gelu_tanh, silu };
 struct scale {
   device::address data = 0;  // 0: none
   bool each = false;
+  bool operator==(const scale&) const = default;
 };
 
 struct gemm_options {
@@ -42,6 +44,7 @@ struct gemm_options {
   matrix before = {};                         // like c, data 0: none. Receives what enters the activation
   bool promoted = false;                      // 8-bit floats on Hopper: every 128 products are summed apart and added in f32 (docs/numerics.md)
   std::uint64_t stream = 0;
+  bool operator==(const gemm_options&) const = default;
 };
 
 /// a is M x K, b is K x N, c is M x N and row-major. Any extents from 0 up; rows that are not 16-byte aligned take ordinary loads, at ordinary speed.

@@ -37,6 +37,7 @@ class session {
   explicit session(device::machine& on, session_options how = {});
   ~session();
   device::machine& on() const;
+  std::uint64_t number() const;  // of this session, from 1; no other of the process has it, before or after
 
   /// Launches the kernel called `name`, made by `make(target)` at its first use. A grid without CTAs launches nothing.
   void run(const std::string& name, const kernel_maker& make, const std::vector<device::value>& arguments, std::uint64_t stream = 0);
