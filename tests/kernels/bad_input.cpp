@@ -119,6 +119,9 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
     p.heads = p.key_heads = 1;
     p.block = p.dimension = 64;
+    p.rotary.cos = p.rotary.sin = memory.where();
+    CHECK(run(p) == "attention-rotary");
+    p.rotary = {};
     p.type = tile::element::f32;
     CHECK(run(p) == "attention-type");
   });
