@@ -174,18 +174,11 @@ class attention_problem {
       if (!tables_[i].empty()) tables_on_[i].write(tables_[i].data(), tables_[i].size() * 4);
     }
   }
-  // In f32 with a rounding for each product and sum.
   void rotate_back(bounded_matrix& g, std::int64_t angle) const {
-    const std::int64_t half = c_.dimension / 2;
-    for (std::int64_t i = 0; i < g.rows; ++i)
-      for (std::int64_t d = 0; d < half; ++d) {
-        const auto at = static_cast<std::size_t>((angle + i) * half + d);
-        const double cos = static_cast<double>(tables_[0][at]), sin = static_cast<double>(tables_[1][at]), x = g.at(i, d), y = g.at(i, d + half), dx = g.off(i, d), dy = g.off(i, d + half);
-        g.at(i, d) = x * cos + y * sin;
-        g.at(i, d + half) = y * cos - x * sin;
-        g.off(i, d) = dx * std::abs(cos) + dy * std::abs(sin) + 0x1p-22 * (std::abs(x * cos) + std::abs(y * sin));
-        g.off(i, d + half) = dy * std::abs(cos) + dx * std::abs(sin) + 0x1p-22 * (std::abs(y * cos) + std::abs(x * sin));
-      }
+    const auto entry = [&](int which) {
+      return [&, which](std::int64_t i, std::int64_t d) { return static_cast<double>(tables_[which][static_cast<std::size_t>((angle + i) * (c_.dimension / 2) + d)]); };
+    };
+    problems::rotate_back(g, entry(0), entry(1));
   }
 
   // One block of one head of k and v, with all heads of q that share it.
