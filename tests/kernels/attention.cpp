@@ -159,3 +159,12 @@ TEST_CASE("gradients are rotated back, by position and by token") {
       }
   });
 }
+
+TEST_CASE("blocks of 256 tokens are right in the forward pass") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      expect_pass(m, {.lengths = {1, 0, 256, 300, 65}, .heads = 2, .dimension = d, .block = 256, .poisoned = {4}}, 3);
+      expect_pass(m, {.lengths = {193, 2}, .heads = 4, .key_heads = 2, .dimension = d, .block = 256, .causal = true, .type = half, .pad = 8}, 4);
+    }
+  });
+}

@@ -1,4 +1,4 @@
-// Block attention: jagged sequences cut into blocks of 64 or 128 tokens, each block attends inside itself. One tile per CTA, bound by the hardware.
+// Block attention: jagged sequences cut into blocks of 64, 128 or 256 tokens, each block attends inside itself. One tile per CTA, bound by the hardware.
 #pragma once
 #include <algorithm>
 #include <limits>
@@ -92,6 +92,51 @@ void block_attention(block& cta, const attention_arguments<T>& in, const attenti
       auto o = mma(cast<T>(e), v.drain());
       store(in.o[t], cast<T>(read(o) * norm));
     }
+  });
+}
+
+/// The blocks of jagged sequences in parts of Rows tokens, parts innermost: body(block's box, first token of the part in it) for each part that has tokens.
+template <int Block, int Rows>
+class block_parts {
+ public:
+  template <class T>
+  block_parts(const view<std::int32_t, 1>& offsets, const view<T, 3>& tokens)
+      : blocks_(offsets, tokens), count_formula_("(mul " + std::to_string(Block / Rows) + " " + blocks_.count_formula() + ")") {}
+  const std::string& count_formula() const { return count_formula_; }
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    constexpr int parts = Block / Rows;
+    blocks_.visit(tile / parts, [&](const jagged_box& t) {
+      const index first = tile % parts * Rows;
+      when(t.rows > first, [&] { body(t, first); });
+    });
+  }
+
+ private:
+  jagged_tiles<Block> blocks_;
+  std::string count_formula_;
+};
+
+/// block_attention() of blocks whose scores are too many for one CTA: a tile is Rows tokens of a block against all of its keys, so the whole row still lies
+/// in one tile. The parts of a block run side by side and find its keys in L2.
+template <class T, int Block, int Rows, int D>
+void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
+  cta.warps({Rows / 16});
+  cta.per_processor(D == 64 ? 2 : 1);
+  auto q = cta.ring<1>("q", shared<T, Rows, D>), k = cta.ring<1>("k", shared<T, Block, D>), v = cta.ring<1>("v", shared<T, Block, D>);
+  cta.tile(block_parts<Block, Rows>(in.offsets, in.q), [&](const jagged_box& t, const index& first) {
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    const jagged_box kv = keys_of(t, in, options), mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
+    load(q.fill(), in.q[mine], hint::evict_last);
+    load(k.fill(), in.k[kv], hint::evict_last);
+    load(v.fill(), in.v[kv], hint::evict_last);
+    auto s = mma(q.drain(), transpose(k.drain()));
+    auto valid = where(t.key_mask<Block>(), read(s) * in.scale_log2, none);
+    auto x = options.causal ? where(row_index<Rows, 1>(cta.home()) + first >= col_index<1, Block>(cta.home()), valid, none) : valid;
+    auto e = exp2(x - row_max(x));
+    auto norm = rcp(row_sum(e));
+    auto o = mma(cast<T>(e * norm), v.drain());
+    store(in.o[mine], cast<T>(read(o)));
   });
 }
 
