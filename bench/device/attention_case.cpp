@@ -30,6 +30,7 @@ class tensors {
   tensors(const setting& on, const attention_shape& shape) : on_(on), shape_(shape), offsets_(offsets_of(shape.batch)), tokens_(offsets_.back()) {
     offsets_on_ = device::buffer(on.gpu, offsets_.size() * 4);
     offsets_on_.write(offsets_.data(), offsets_.size() * 4);
+    if (shape.rotary) make_tables();
     for (int set = 0; set < sets; ++set)
       for (int t = 0; t < inputs() + outputs(); ++t) {
         all_.emplace_back(on.gpu, bytes());
@@ -57,6 +58,7 @@ class tensors {
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(offsets_.size()) - 1;
     p.stream = stream;
+    if (shape_.rotary) p.rotary = {tables_on_[0].where(), tables_on_[1].where(), positions};
     const auto tensor = [&](int t) { return host::tokens{at(set, t)}; };
     if (shape_.backward) host::block_attention_backward(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), tensor(5), tensor(6), p);
     else host::block_attention(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), p);
@@ -72,7 +74,7 @@ class tensors {
     for (std::size_t s = 0; s + 1 < offsets_.size(); ++s)
       for (std::int64_t from = offsets_[s]; from < offsets_[s + 1]; from += shape_.block)
         for (std::int64_t h = 0; h < heads; ++h)
-          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(shape_.block, offsets_[s + 1] - from), h, got)) return false;
+          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(shape_.block, offsets_[s + 1] - from), h, from - offsets_[s], got)) return false;
     return true;
   }
   bool streaming_right(const contender& one) {
@@ -96,6 +98,20 @@ class tensors {
   bool copy_right(const contender& one) const { return results_of(one, 1)[0] == on_.values.copy(bytes() / 2, first(0, 0)); }
 
  private:
+  static constexpr std::int64_t positions = 1024;  // the longest sequence
+  void make_tables() {
+    const int half = shape_.dimension / 2;
+    for (std::int64_t row = 0; row < positions; ++row)
+      for (int d = 0; d < half; ++d) {
+        const double angle = static_cast<double>(row) * std::pow(10000.0, -static_cast<double>(d) / half);
+        tables_[0].push_back(static_cast<float>(std::cos(angle)));
+        tables_[1].push_back(static_cast<float>(std::sin(angle)));
+      }
+    for (int i : {0, 1}) {
+      tables_on_[i] = device::buffer(on_.gpu, tables_[i].size() * 4);
+      tables_on_[i].write(tables_[i].data(), tables_[i].size() * 4);
+    }
+  }
   static std::uint64_t first(int set, int t) { return 700001 * static_cast<std::uint64_t>(set) + 1234577 * static_cast<std::uint64_t>(t); }
   const device::buffer& buffer(int set, int t) const { return all_[static_cast<std::size_t>((inputs() + outputs()) * set + t)]; }
 
@@ -111,14 +127,19 @@ class tensors {
     return got;
   }
 
-  bool block_right(std::int64_t from, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got) const {
+  bool block_right(std::int64_t from, std::int64_t rows, std::int64_t head, std::int64_t position, const std::vector<std::vector<std::uint16_t>>& got) const {
     const problems::attention_rule rule{.type = bf16_element, .scale = 1 / std::sqrt(static_cast<double>(shape_.dimension))};
     const auto place = [&](std::int64_t i, std::int64_t d) { return static_cast<std::size_t>(((from + i) * heads + head) * shape_.dimension + d); };
     std::vector<problems::bounded_matrix> in;
     for (int t = 0; t < inputs(); ++t)
       in.emplace_back(rows, shape_.dimension, [&](std::int64_t i, std::int64_t d) { return on_.values.at(first(0, t), place(i, d)); });
-    const std::vector<problems::bounded_matrix> wanted =
+    std::vector<problems::bounded_matrix> wanted =
         shape_.backward ? problems::block_gradients(rule, in[0], in[1], in[2], in[3]) : std::vector<problems::bounded_matrix>{problems::block_result(rule, in[0], in[1], in[2])};
+    const auto entry = [&](int which) {
+      return [&, which](std::int64_t i, std::int64_t d) { return static_cast<double>(tables_[which][static_cast<std::size_t>((position + i) * (shape_.dimension / 2) + d)]); };
+    };
+    if (shape_.rotary)
+      for (int w : {0, 1}) problems::rotate_back(wanted[static_cast<std::size_t>(w)], entry(0), entry(1));
     for (std::size_t w = 0; w < wanted.size(); ++w)
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t d = 0; d < shape_.dimension; ++d)
@@ -132,6 +153,8 @@ class tensors {
   std::int64_t tokens_;
   device::buffer offsets_on_;
   std::vector<device::buffer> all_;   // set by set: inputs, then results
+  std::vector<float> tables_[2];      // cos, sin
+  device::buffer tables_on_[2];
   std::vector<std::uint16_t> mixed_;  // what the streaming kernels write first
 };
 
@@ -139,7 +162,7 @@ class tensors {
 
 std::string attention_shape::name() const {
   constexpr const char* kinds[] = {"", "_whole", "_single"};
-  return cat("attention_", backward ? "backward_" : "", block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
+  return cat("attention_", backward ? "backward_" : "", rotary ? "rotary_" : "", block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
 }
 
 std::vector<attention_shape> attention_shapes() {
@@ -147,6 +170,7 @@ std::vector<attention_shape> attention_shapes() {
   for (const bool backward : {false, true})
     for (const batch_kind b : {batch_kind::jagged, batch_kind::whole, batch_kind::single})
       for (const int d : {64, 128}) all.push_back({d, b, backward});
+  for (const int d : {64, 128}) all.push_back({.dimension = d, .backward = true, .rotary = true});
   for (const bool backward : {false, true}) {
     for (const int d : {96, 256}) all.push_back({d, batch_kind::jagged, backward});
     for (const int d : {64, 96, 128}) all.push_back({d, batch_kind::jagged, backward, 128});

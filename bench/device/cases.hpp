@@ -43,6 +43,7 @@ struct attention_shape {
   batch_kind batch = batch_kind::jagged;
   bool backward = false;
   int block = 64;
+  bool rotary = false;  // backward, tables by position
   std::string name() const;
 };
 std::vector<attention_shape> attention_shapes();

@@ -15,18 +15,22 @@ namespace {
 struct shape {
   int block, dimension;
 };
-constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}};
+constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}, {256, 64}, {256, 128}};
+constexpr bool has_backward(const shape& s) { return s.block < 256; }
 
 constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.dimension == 64; }
+
+constexpr bool has_rotary(const shape& s) { return s.block == 64 && (s.dimension == 64 || s.dimension == 128); }
 
 struct variant {
   tile::element type;
   shape of;
   bool backward;
   kernels::attention_options options = {};
+  bool rotary = false;
 
   std::string name() const {
-    return cat("block_attention_", backward ? "backward_" : "", tile::name(type), of.block != 64 ? cat("_b", of.block) : "", "_d", of.dimension, options.causal ? "_causal" : "",
+    return cat("block_attention_", backward ? "backward_" : "", tile::name(type), of.block != 64 ? cat("_b", of.block) : "", "_d", of.dimension, options.causal ? "_causal" : "", rotary ? options.by_token ? "_rotary_by_token" : "_rotary" : "",
                options.grouped ? "_grouped" : "");
   }
   std::unique_ptr<ir::kernel> trace(const std::string& target) const { return type == tile::element::bf16 ? with_type<bf16>(target) : with_type<f16>(target); }
@@ -35,12 +39,19 @@ struct variant {
   template <class T, int Block, int D>
   std::unique_ptr<ir::kernel> traced(const std::string& target) const {
     using namespace kernels;
-    if (backward)
+    if constexpr (has_rotary({Block, D}))
+      if (rotary)
+        return tlx::trace<attention_rotary_backward_arguments<T>>(
+            name(), target, [&](block& cta, const attention_rotary_backward_arguments<T>& in) { block_attention_rotary_backward<T, Block, D>(cta, in, options); });
+    if constexpr (!has_backward({Block, D}))
+      return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, Block, 64, D>(cta, in, options); });
+    else if (backward)
       return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
         if (options.grouped) block_attention_backward_grouped<T, Block, D>(cta, in, options);
         else block_attention_backward<T, Block, D>(cta, in, options);
       });
-    return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in, options); });
+    else
+      return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in, options); });
   }
   template <class T, std::size_t I = 0>
   std::unique_ptr<ir::kernel> with_type(const std::string& target) const {
@@ -61,11 +72,18 @@ variant variant_of(const attention_problem& what, bool backward) {
     raise(user_error({.id = "attention-heads", .what = cat("the backward pass of ", what.heads, " heads of q for ", groups, " of k and v, blocks of ", what.block, ", head dimension ", what.dimension),
                       .because = "two gradients stay in accumulators, and with these extents they leave no registers for the scores",
                       .fix = {"use blocks of 64 with 64, 96 or 128, or blocks of 128 with 64", "repeat k and v for each head of q and add up their gradients"}}));
+  const bool rotary = what.rotary.cos || what.rotary.sin;
+  if (rotary && (!backward || groups != what.heads || !has_rotary({what.block, what.dimension})))
+    raise(user_error({.id = "attention-rotary", .what = cat("rotary tables for the ", backward ? "backward" : "forward", " pass, blocks of ", what.block, ", head dimension ", what.dimension),
+                      .because = "gradients are rotated back in the backward pass of blocks of 64 with head dimension 64 or 128 and as many heads of k and v as of q",
+                      .fix = {"rotate q and k before the forward pass, and their gradients after another backward pass"}}));
   for (const shape& s : shapes)
-    if (s.block == what.block && s.dimension == what.dimension) return {what.type, s, backward, {.causal = what.causal, .grouped = groups != what.heads}};
+    if (s.block == what.block && s.dimension == what.dimension && (!backward || has_backward(s)))
+      return {what.type, s, backward, {.causal = what.causal, .by_token = rotary && what.rotary.by_token, .grouped = groups != what.heads}, rotary};
   std::string known;
-  for (const shape& s : shapes) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
-  raise(user_error({.id = "attention-shape", .what = cat("blocks of ", what.block, " tokens with head dimension ", what.dimension),
+  for (const shape& s : shapes)
+    if (!backward || has_backward(s)) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
+  raise(user_error({.id = "attention-shape", .what = cat(backward ? "the backward pass of blocks of " : "blocks of ", what.block, " tokens with head dimension ", what.dimension),
                     .because = "a block's operands and scores must fit into one CTA, and each pair is a kernel of its own", .fix = {cat("use one of ", known)}}));
 }
 
@@ -98,22 +116,28 @@ void block_attention_backward(session& with, const tokens& q, const tokens& k, c
   const variant kernel = variant_of(what, true);
   if (is_empty(what)) return;
   const float scale = scale_of(what);
-  run(with, kernel,
-      {queries(q, what), keys(k, what), keys(v, what), queries(d_o, what), queries(dq, what), keys(dk, what), keys(dv, what), device::view_value(what.offsets, {what.batch + 1}),
-       device::scalar_value(scale), device::scalar_value(scale * log2e)},
-      what.stream);
+  std::vector<device::value> arguments =
+      {queries(q, what), keys(k, what), keys(v, what), queries(d_o, what), queries(dq, what), keys(dk, what), keys(dv, what), device::view_value(what.offsets, {what.batch + 1})};
+  if (kernel.rotary)
+    for (const device::address table : {what.rotary.cos, what.rotary.sin}) arguments.push_back(device::view_value(table, {what.rotary.rows, what.dimension / 2}));
+  arguments.push_back(device::scalar_value(scale));
+  arguments.push_back(device::scalar_value(scale * log2e));
+  run(with, kernel, arguments, what.stream);
 }
 
 std::vector<library_kernel> attention_kernels() {
   std::vector<library_kernel> all;
   const auto add = [&](const variant& kernel) { all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); }}); };
   for (const bool backward : {false, true}) {
-    for (const shape& s : shapes) add({tile::element::bf16, s, backward});
+    for (const shape& s : shapes)
+      if (!backward || has_backward(s)) add({tile::element::bf16, s, backward});
     for (const int dimension : {64, 128}) add({tile::element::f16, {64, dimension}, backward});
     add({tile::element::bf16, {64, 128}, backward, {.causal = true}});
   }
-  for (const bool backward : {false, true})
-    for (const int dimension : {64, 128}) add({tile::element::bf16, {64, dimension}, backward, {.grouped = true}});
+  for (const int dimension : {64, 128}) {
+    for (const bool backward : {false, true}) add({tile::element::bf16, {64, dimension}, backward, {.grouped = true}});
+    add({tile::element::bf16, {64, dimension}, true, {}, true});
+  }
   return all;
 }
 

@@ -71,6 +71,13 @@ void add_attention(std::vector<library_kernel>& list) {
                     .tokens = Block, .backward = backward});
 }
 
+template <class T, int D>
+void add_attention_256(std::vector<library_kernel>& list) {
+  const std::string name = "block_attention_" + std::string(tile::name(tile::element_of<T>)) + "_b256_d" + std::to_string(D);
+  register_kernel<attention_arguments<T>>(name, [](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, 256, 64, D>(cta, in); });
+  list.push_back({.what = library_kernel::kind::attention, .name = name, .type = tile::element_of<T>, .dimension = D, .tokens = 256});
+}
+
 }  // namespace
 
 const std::vector<library_kernel>& register_library() {
@@ -85,6 +92,8 @@ const std::vector<library_kernel>& register_library() {
     add_attention<bf16, 128, 64>(made);
     add_attention<bf16, 128, 96>(made);
     add_attention<bf16, 128, 128>(made);
+    add_attention_256<bf16, 64>(made);
+    add_attention_256<bf16, 128>(made);
     add_attention<f16, 64, 64>(made);
     add_attention<f16, 64, 128>(made);
     return made;

@@ -15,7 +15,7 @@ namespace {
 void expect_pass(test::machine_under_test& m, const attention_case& c, std::uint64_t seed) {
   std::string lengths;
   for (size_t i = 0; i < std::min<size_t>(c.lengths.size(), 12); ++i) lengths += cat(c.lengths[i], " ");
-  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " block ", c.block, c.causal ? " causal" : "", " D ", c.dimension, " heads ", c.heads, " key heads ", c.key_heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
+  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " block ", c.block, c.causal ? " causal" : "", " D ", c.dimension, " heads ", c.heads, " key heads ", c.key_heads, c.rotary ? " rotary" : "", c.by_token ? " by token" : "", " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
   try {
     problems::attention_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -147,5 +147,24 @@ TEST_CASE("heads of q share heads of k and v") {
     for (const int d : {96, 128}) expect(m, {.lengths = {65, 0, 5}, .heads = 4, .key_heads = 2, .dimension = d, .type = half, .pad = 8});
     expect(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 64, .block = 128, .causal = true}, 4);
     expect_pass(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 128, .block = 128, .causal = true}, 4);
+  });
+}
+
+TEST_CASE("gradients are rotated back, by position and by token") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128})
+      for (const bool by_token : {false, true}) {
+        expect_pass(m, {.lengths = {65, 0, 1, 64, 130}, .heads = 2, .dimension = d, .poisoned = {2}, .backward = true, .rotary = true, .by_token = by_token}, 3);
+        expect_pass(m, {.lengths = {70, 9}, .heads = 3, .dimension = d, .causal = true, .type = half, .pad = 8, .backward = true, .rotary = true, .by_token = by_token}, 5);
+      }
+  });
+}
+
+TEST_CASE("blocks of 256 tokens are right in the forward pass") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      expect_pass(m, {.lengths = {1, 0, 256, 300, 65}, .heads = 2, .dimension = d, .block = 256, .poisoned = {4}}, 3);
+      expect_pass(m, {.lengths = {193, 2}, .heads = 4, .key_heads = 2, .dimension = d, .block = 256, .causal = true, .type = half, .pad = 8}, 4);
+    }
   });
 }

@@ -107,8 +107,10 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     p.dimension = 80;
     CHECK(run(p) == "attention-shape");
     p.dimension = 64;
-    p.block = 256;
+    p.block = 512;
     CHECK(run(p) == "attention-shape");
+    p.block = 256;
+    CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-shape");
     p.block = 64;
     p.heads = 3;
     p.key_heads = 2;
@@ -119,6 +121,9 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
     p.heads = p.key_heads = 1;
     p.block = p.dimension = 64;
+    p.rotary.cos = p.rotary.sin = memory.where();
+    CHECK(run(p) == "attention-rotary");
+    p.rotary = {};
     p.type = tile::element::f32;
     CHECK(run(p) == "attention-type");
   });

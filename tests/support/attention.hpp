@@ -19,6 +19,8 @@ struct attention_case {
   std::vector<int> poisoned = {}; // sequences whose inputs are NaN; their results are not looked at
   float sigma = 1;                // standard deviation of the inputs
   bool backward = false;          // dq, dk, dv instead of o
+  bool rotary = false;            // backward: q and k are taken as rotated, by position
+  bool by_token = false;          // rotary: by token
 };
 
 /// Block attention over jagged sequences. Everything around the sequences is NaN in every tensor and must not leak; nor may one sequence into another.
@@ -38,6 +40,7 @@ class attention_problem {
       t.on = device::buffer(m, t.all.size() * 2);
       t.on.write(t.all.data(), t.all.size() * 2);
     }
+    if (c_.rotary) make_tables(m, seed);
     offsets_on_ = device::buffer(m, offsets_.size() * 4);
     offsets_on_.write(offsets_.data(), offsets_.size() * 4);
   }
@@ -54,6 +57,7 @@ class attention_problem {
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(c_.lengths.size());
     p.stream = stream;
+    if (c_.rotary) p.rotary = {tables_on_[0].where(), tables_on_[1].where(), table_rows_, c_.by_token};
     auto at = [&](std::size_t i) { return host::tokens{tensors_[i].on.where() + static_cast<std::uint64_t>(guard_) * 2, tensors_[i].token_stride, tensors_[i].head_stride}; };
     if (c_.backward) host::block_attention_backward(s, at(0), at(1), at(2), at(3), at(4), at(5), at(6), p);
     else host::block_attention(s, at(0), at(1), at(2), at(3), p);
@@ -91,7 +95,7 @@ class attention_problem {
     for (std::size_t s = 0; s < c_.lengths.size(); ++s)
       for (std::int64_t first = is_poisoned(s) ? offsets_[s + 1] : offsets_[s]; first < offsets_[s + 1]; first += c_.block)
         for (std::int64_t h = 0; h < c_.key_heads; ++h)
-          if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(c_.block, offsets_[s + 1] - first), h, got, v, scores);
+          if (seen++ % step == 0) check_block(first, std::min<std::int64_t>(c_.block, offsets_[s + 1] - first), h, c_.by_token ? first : first - offsets_[s], got, v, scores);
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const double relative = scores[i].size > 0 ? std::sqrt(scores[i].error / scores[i].size) : 0;
       v.rel_l2 = std::max(v.rel_l2, relative);
@@ -151,8 +155,34 @@ class attention_problem {
     const tensor& t = tensors_[which];
     return bounded_matrix(rows, c_.dimension, [&](std::int64_t i, std::int64_t d) { return decode(t.all[t.place(first + i, head, static_cast<int>(d))], c_.type); });
   }
+  // The last rows of the tables are the last that anybody may read: no guard behind them.
+  void make_tables(device::machine& m, std::uint64_t seed) {
+    table_rows_ = tokens_;
+    if (!c_.by_token) table_rows_ = c_.lengths.empty() ? 0 : *std::max_element(c_.lengths.begin(), c_.lengths.end());
+    const std::int64_t half = c_.dimension / 2;
+    std::mt19937_64 bits(seed + 77);
+    for (std::int64_t row = 0; row < table_rows_; ++row) {
+      const double position = c_.by_token ? static_cast<double>(bits() % 5000) : static_cast<double>(row);
+      for (std::int64_t i = 0; i < half; ++i) {
+        const double angle = position * std::pow(10000.0, -static_cast<double>(i) / static_cast<double>(half));
+        tables_[0].push_back(static_cast<float>(std::cos(angle)));
+        tables_[1].push_back(static_cast<float>(std::sin(angle)));
+      }
+    }
+    for (int i : {0, 1}) {
+      tables_on_[i] = device::buffer(m, std::max<std::size_t>(tables_[i].size() * 4, 16));
+      if (!tables_[i].empty()) tables_on_[i].write(tables_[i].data(), tables_[i].size() * 4);
+    }
+  }
+  void rotate_back(bounded_matrix& g, std::int64_t angle) const {
+    const auto entry = [&](int which) {
+      return [&, which](std::int64_t i, std::int64_t d) { return static_cast<double>(tables_[which][static_cast<std::size_t>((angle + i) * (c_.dimension / 2) + d)]); };
+    };
+    problems::rotate_back(g, entry(0), entry(1));
+  }
+
   // One block of one head of k and v, with all heads of q that share it.
-  void check_block(std::int64_t first, std::int64_t rows, std::int64_t key_head, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
+  void check_block(std::int64_t first, std::int64_t rows, std::int64_t key_head, std::int64_t angle, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
     const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), .causal = c_.causal};
     const std::int64_t group = c_.heads / c_.key_heads;
     const bounded_matrix k = input(1, first, rows, key_head), w = input(2, first, rows, key_head);
@@ -163,7 +193,9 @@ class attention_problem {
         compare(0, first, h, block_result(rule, q, k, w), got[0], v, scores[0]);
         continue;
       }
-      const std::vector<bounded_matrix> gradients = block_gradients(rule, q, k, w, input(3, first, rows, h));
+      std::vector<bounded_matrix> gradients = block_gradients(rule, q, k, w, input(3, first, rows, h));
+      if (c_.rotary)
+        for (int i : {0, 1}) rotate_back(gradients[static_cast<std::size_t>(i)], angle);
       compare(0, first, h, gradients[0], got[0], v, scores[0]);
       dk.add(gradients[1]);
       dv.add(gradients[2]);
@@ -192,6 +224,9 @@ class attention_problem {
   std::int64_t tokens_ = 0;
   std::vector<tensor> tensors_;  // inputs, then results
   device::buffer offsets_on_;
+  std::int64_t table_rows_ = 0;
+  std::vector<float> tables_[2];  // cos, sin
+  device::buffer tables_on_[2];
 };
 
 }  // namespace tlx::problems

@@ -54,6 +54,20 @@ inline bounded_matrix product(const bounded_matrix& a, const bounded_matrix& b) 
   return m;
 }
 
+/// Column d with column d + half: g times the transpose of the rotation, in f32 with a rounding for each product and sum. cos(i, d), sin(i, d).
+template <class Cos, class Sin>
+void rotate_back(bounded_matrix& g, Cos&& cos, Sin&& sin) {
+  const std::int64_t half = g.cols / 2;
+  for (std::int64_t i = 0; i < g.rows; ++i)
+    for (std::int64_t d = 0; d < half; ++d) {
+      const double c = cos(i, d), s = sin(i, d), x = g.at(i, d), y = g.at(i, d + half), dx = g.off(i, d), dy = g.off(i, d + half);
+      g.at(i, d) = x * c + y * s;
+      g.at(i, d + half) = y * c - x * s;
+      g.off(i, d) = dx * std::abs(c) + dy * std::abs(s) + 0x1p-22 * (std::abs(x * c) + std::abs(y * s));
+      g.off(i, d + half) = dy * std::abs(c) + dx * std::abs(s) + 0x1p-22 * (std::abs(y * c) + std::abs(x * s));
+    }
+}
+
 struct attention_rule {
   tile::element type = tile::element::bf16;
   double scale = 1;

@@ -126,9 +126,10 @@ class jagged_tiles {
         });
     const index sequence = low.get();
     const index begin = element(offsets_.at(sequence)), end = element(offsets_.at(sequence + 1));
-    const index first = begin + (slot - begin / Rows - sequence) * Rows;
+    const index position = (slot - begin / Rows - sequence) * Rows;
+    const index first = begin + position;
     const index rows = min(end - first, Rows);
-    when(rows > 0, [&] { body(jagged_box{first, head, rows}); });
+    when(rows > 0, [&] { body(jagged_box{first, head, rows, position}); });
   }
 
  private:

@@ -13,22 +13,30 @@ struct tokens {
   std::int64_t token_stride = 0, head_stride = 0;
 };
 
+/// Angles of a rotary embedding that turns column i with column i + D / 2: y0 = x0 cos - x1 sin, y1 = x1 cos + x0 sin. float32, (rows, D / 2), dense.
+struct rotary {
+  device::address cos = 0, sin = 0;
+  std::int64_t rows = 0;   // positions in a sequence, or tokens
+  bool by_token = false;   // a row for each token; otherwise for each position in its sequence
+};
+
 struct attention_problem {
   tile::element type = tile::element::bf16;  // bf16 or f16
   std::int64_t token_count = 0;
   std::int64_t heads = 0;           // of q and o
   std::int64_t key_heads = 0;       // of k and v, a divisor of heads; 0: as many
-  int dimension = 64;               // 64, 96, 128; 256 with blocks of 64
-  int block = 64;                   // tokens: 64 or 128
+  int dimension = 64;               // 64, 96, 128; 256 with blocks of 64; docs/block-attention.md
+  int block = 64;                   // tokens: 64, 128; 256 forward
   bool causal = false;              // a token attends to those of its block that do not come after it
   device::address offsets = 0;      // batch + 1 ascending int32 token numbers on the machine, offsets[0] = 0, the last at most token_count
   std::int64_t batch = 0;
   float scale = 0;                  // 0: 1 / sqrt(dimension)
+  host::rotary rotary = {};         // backward only: how q and k were rotated; dq and dk are those of q and k before that
   std::uint64_t stream = 0;
 };
 
 /// o = softmax(scale * q k^T) v inside blocks of tokens counted from each sequence's start; lengths from 0 up.
-/// Raises user_error: attention-shape, attention-type, attention-heads, and what bind raises.
+/// Raises user_error: attention-shape, attention-type, attention-heads, attention-rotary, and what bind raises.
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what);
 
 /// dq, dk, dv of block_attention() for the gradient d_o of its result, in one kernel: o is not needed, nor anything else from the forward pass. The same
