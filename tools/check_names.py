@@ -9,7 +9,7 @@ import re
 import sys
 import tempfile
 
-PAGES = ("docs/walk.md", "docs/layers.md", "docs/language.md", "docs/numerics.md", "docs/rings-and-roles.md", "docs/simulator.md", "docs/what-runs-when.md")
+PAGES = ("docs/walk.md", "docs/layers.md", "docs/language.md", "docs/numerics.md", "docs/rings-and-roles.md", "docs/shipping.md", "docs/simulator.md", "docs/what-runs-when.md")
 FOLDERS = ("include", "lib", "tools", "examples", "tests", "docs", "bench")
 CODE = re.compile(r"`([^`\n]+)`")
 CALL = re.compile(r"(?:[A-Za-z_]\w*(?:::|\.))*([A-Za-z_]\w*)\(\)")

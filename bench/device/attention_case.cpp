@@ -1,10 +1,12 @@
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <random>
 
 #include "bench/device/cases.hpp"
 #include "bench/device/measure.hpp"
 #include "bench/device/streaming.hpp"
+#include "tests/support/attention_reference.hpp"
 #include "tlx/host/attention.hpp"
 #include "tlx/support/text.hpp"
 
@@ -25,115 +27,130 @@ std::vector<std::int32_t> offsets_of(batch_kind kind) {
 
 class tensors {
  public:
-  tensors(const setting& on, const attention_shape& shape) : on_(on), dimension_(shape.dimension), offsets_(offsets_of(shape.batch)), tokens_(offsets_.back()) {
+  tensors(const setting& on, const attention_shape& shape) : on_(on), shape_(shape), offsets_(offsets_of(shape.batch)), tokens_(offsets_.back()) {
     offsets_on_ = device::buffer(on.gpu, offsets_.size() * 4);
     offsets_on_.write(offsets_.data(), offsets_.size() * 4);
-    for (int set = 0; set < sets; ++set) {
-      for (int t = 0; t < 3; ++t) {
-        in_.emplace_back(on.gpu, bytes());
-        on.values.fill(on.gpu, in_.back().where(), bytes() / 2, first(set, t));
+    for (int set = 0; set < sets; ++set)
+      for (int t = 0; t < inputs() + outputs(); ++t) {
+        all_.emplace_back(on.gpu, bytes());
+        if (t < inputs()) on.values.fill(on.gpu, all_.back().where(), bytes() / 2, first(set, t));
       }
-      out_.emplace_back(on.gpu, bytes());
-    }
   }
   static constexpr int sets = 2;
+  int inputs() const { return shape_.backward ? 4 : 3; }
+  int outputs() const { return shape_.backward ? 3 : 1; }
   std::int64_t tokens() const { return tokens_; }
-  std::uint64_t bytes() const { return static_cast<std::uint64_t>(tokens_ * heads * dimension_) * 2; }
-  device::address in(int set, int t) const { return in_[static_cast<std::size_t>(3 * set + t)].where(); }
-  device::address out(int set) const { return out_[static_cast<std::size_t>(set)].where(); }
+  std::uint64_t bytes() const { return static_cast<std::uint64_t>(tokens_ * heads * shape_.dimension) * 2; }
+  device::address at(int set, int t) const { return buffer(set, t).where(); }
+  std::vector<device::address> arrays(int set) const {
+    std::vector<device::address> found;
+    for (int t = 0; t < inputs() + outputs(); ++t) found.push_back(at(set, t));
+    return found;
+  }
 
   void run_tlx(int set, std::uint64_t stream) const {
     host::attention_problem p;
     p.token_count = tokens_;
     p.heads = heads;
-    p.dimension = dimension_;
+    p.dimension = shape_.dimension;
+    p.block = shape_.block;
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(offsets_.size()) - 1;
     p.stream = stream;
-    host::block_attention(on_.session, {in(set, 0)}, {in(set, 1)}, {in(set, 2)}, {out(set)}, p);
+    const auto tensor = [&](int t) { return host::tokens{at(set, t)}; };
+    if (shape_.backward) host::block_attention_backward(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), tensor(5), tensor(6), p);
+    else host::block_attention(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), p);
   }
 
-  std::vector<std::uint16_t> result_of(const contender& one) const {
-    on_.gpu.fill(out(0), 0xff, bytes());
-    one.launch(0, 0);
-    on_.gpu.wait();
-    std::vector<std::uint16_t> got(bytes() / 2);
-    out_[0].read(got.data(), bytes());
-    return got;
-  }
   // Every element is written and finite; every 97th block agrees with float64.
   bool attention_right(const contender& one) const {
-    const std::vector<std::uint16_t> got = result_of(one);
-    for (const std::uint16_t v : got)
-      if ((v & 0x7f80) == 0x7f80) return false;
+    const std::vector<std::vector<std::uint16_t>> got = results_of(one, outputs());
+    for (const auto& result : got)
+      for (const std::uint16_t v : result)
+        if ((v & 0x7f80) == 0x7f80) return false;
     int seen = 0;
     for (std::size_t s = 0; s + 1 < offsets_.size(); ++s)
-      for (std::int64_t from = offsets_[s]; from < offsets_[s + 1]; from += 64)
+      for (std::int64_t from = offsets_[s]; from < offsets_[s + 1]; from += shape_.block)
         for (std::int64_t h = 0; h < heads; ++h)
-          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(64, offsets_[s + 1] - from), h, got)) return false;
+          if (seen++ % 97 == 0 && !block_right(from, std::min<std::int64_t>(shape_.block, offsets_[s + 1] - from), h, got)) return false;
     return true;
   }
   bool streaming_right(const contender& one) {
     if (mixed_.empty()) {
       mixed_ = on_.values.copy(bytes() / 2, first(0, 0));
-      for (int t : {1, 2}) {
+      for (int t = 1; t < inputs(); ++t) {
         const std::vector<std::uint16_t> other = on_.values.copy(bytes() / 2, first(0, t));
         for (std::size_t i = 0; i < other.size(); ++i) mixed_[i] = static_cast<std::uint16_t>(mixed_[i] ^ other[i]);
       }
     }
-    return result_of(one) == mixed_;
+    const std::vector<std::vector<std::uint16_t>> got = results_of(one, outputs());
+    for (std::size_t w = 0; w < got.size(); ++w)
+      for (std::size_t i = 0; i < mixed_.size(); i += 2) {
+        std::uint32_t wanted, found;
+        std::memcpy(&wanted, &mixed_[i], 4);
+        std::memcpy(&found, &got[w][i], 4);
+        if (found != (w ? wanted << w | wanted >> (32 - w) : wanted)) return false;
+      }
+    return true;
   }
-  bool copy_right(const contender& one) const { return result_of(one) == on_.values.copy(bytes() / 2, first(0, 0)); }
+  bool copy_right(const contender& one) const { return results_of(one, 1)[0] == on_.values.copy(bytes() / 2, first(0, 0)); }
 
  private:
   static std::uint64_t first(int set, int t) { return 700001 * static_cast<std::uint64_t>(set) + 1234577 * static_cast<std::uint64_t>(t); }
-  double at(int t, std::int64_t token, std::int64_t head, int d) const { return on_.values.at(first(0, t), static_cast<std::uint64_t>((token * heads + head) * dimension_ + d)); }
+  const device::buffer& buffer(int set, int t) const { return all_[static_cast<std::size_t>((inputs() + outputs()) * set + t)]; }
 
-  bool block_right(std::int64_t from, std::int64_t rows, std::int64_t head, const std::vector<std::uint16_t>& got) const {
-    const double scale = 1 / std::sqrt(static_cast<double>(dimension_)), unit = problems::roundoff(bf16_element);
-    std::vector<double> p(static_cast<std::size_t>(rows));
-    for (std::int64_t i = 0; i < rows; ++i) {
-      double largest = -1e300, sum = 0;
-      for (std::int64_t j = 0; j < rows; ++j) {
-        double s = 0;
-        for (int d = 0; d < dimension_; ++d) s += at(0, from + i, head, d) * at(1, from + j, head, d);
-        largest = std::max(largest, p[static_cast<std::size_t>(j)] = s * scale);
-      }
-      for (double& x : p) sum += x = std::exp(x - largest);
-      for (int d = 0; d < dimension_; ++d) {
-        double expected = 0, magnitude = 0;
-        for (std::int64_t j = 0; j < rows; ++j) {
-          const double term = p[static_cast<std::size_t>(j)] / sum * at(2, from + j, head, d);
-          expected += term;
-          magnitude += std::abs(term);
-        }
-        const double value = problems::decode(got[static_cast<std::size_t>(((from + i) * heads + head) * dimension_ + d)], bf16_element);
-        if (!(std::abs(value - expected) <= (1.1 * unit + 0x1p-17) * magnitude + 1.01 * unit * std::abs(expected) + 0x1p-24)) return false;
-      }
+  std::vector<std::vector<std::uint16_t>> results_of(const contender& one, int count) const {
+    for (int i = 0; i < count; ++i) on_.gpu.fill(at(0, inputs() + i), 0xff, bytes());
+    one.launch(0, 0);
+    on_.gpu.wait();
+    std::vector<std::vector<std::uint16_t>> got;
+    for (int i = 0; i < count; ++i) {
+      got.emplace_back(bytes() / 2);
+      buffer(0, inputs() + i).read(got.back().data(), bytes());
     }
+    return got;
+  }
+
+  bool block_right(std::int64_t from, std::int64_t rows, std::int64_t head, const std::vector<std::vector<std::uint16_t>>& got) const {
+    const problems::attention_rule rule{.type = bf16_element, .scale = 1 / std::sqrt(static_cast<double>(shape_.dimension))};
+    const auto place = [&](std::int64_t i, std::int64_t d) { return static_cast<std::size_t>(((from + i) * heads + head) * shape_.dimension + d); };
+    std::vector<problems::bounded_matrix> in;
+    for (int t = 0; t < inputs(); ++t)
+      in.emplace_back(rows, shape_.dimension, [&](std::int64_t i, std::int64_t d) { return on_.values.at(first(0, t), place(i, d)); });
+    const std::vector<problems::bounded_matrix> wanted =
+        shape_.backward ? problems::block_gradients(rule, in[0], in[1], in[2], in[3]) : std::vector<problems::bounded_matrix>{problems::block_result(rule, in[0], in[1], in[2])};
+    for (std::size_t w = 0; w < wanted.size(); ++w)
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t d = 0; d < shape_.dimension; ++d)
+          if (!(std::abs(problems::decode(got[w][place(i, d)], bf16_element) - wanted[w].at(i, d)) <= wanted[w].tolerance(i, d, bf16_element))) return false;
     return true;
   }
 
   const setting& on_;
-  int dimension_;
+  attention_shape shape_;
   std::vector<std::int32_t> offsets_;
   std::int64_t tokens_;
   device::buffer offsets_on_;
-  std::vector<device::buffer> in_, out_;
-  std::vector<std::uint16_t> mixed_;  // what the streaming kernels write
+  std::vector<device::buffer> all_;   // set by set: inputs, then results
+  std::vector<std::uint16_t> mixed_;  // what the streaming kernels write first
 };
 
 }  // namespace
 
 std::string attention_shape::name() const {
   constexpr const char* kinds[] = {"", "_whole", "_single"};
-  return cat("attention_d", dimension, kinds[static_cast<int>(batch)]);
+  return cat("attention_", backward ? "backward_" : "", block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
 }
 
 std::vector<attention_shape> attention_shapes() {
   std::vector<attention_shape> all;
-  for (const batch_kind b : {batch_kind::jagged, batch_kind::whole, batch_kind::single})
-    for (const int d : {64, 128}) all.push_back({d, b});
+  for (const bool backward : {false, true})
+    for (const batch_kind b : {batch_kind::jagged, batch_kind::whole, batch_kind::single})
+      for (const int d : {64, 128}) all.push_back({d, b, backward});
+  for (const bool backward : {false, true}) {
+    for (const int d : {96, 256}) all.push_back({d, batch_kind::jagged, backward});
+    for (const int d : {64, 96, 128}) all.push_back({d, batch_kind::jagged, backward, 128});
+  }
   return all;
 }
 
@@ -144,20 +161,19 @@ std::vector<row> measure_attention(const setting& on, const attention_shape& sha
   std::vector<double> bytes;
   const double array = static_cast<double>(data.bytes());
 
-  all.push_back({"copy", [&](int set, std::uint64_t stream) { on.of.copy(data.out(set), data.in(set, 0), data.bytes(), stream); }});
+  all.push_back({"copy", [&](int set, std::uint64_t stream) { on.of.copy(data.at(set, data.inputs()), data.at(set, 0), data.bytes(), stream); }});
   right.push_back(data.copy_right(all.back()));
   bytes.push_back(2 * array);
-  for (const streaming_shape& s : streaming_shapes()) {
+  const double moved = (data.inputs() + data.outputs()) * array;
+  for (const streaming_shape& s : streaming_shapes(data.inputs(), data.outputs())) {
     const std::shared_ptr<device::module> code = on.gpu.load({.ptx = streaming_ptx(s), .cubin = {}});
-    all.push_back({s.name(), [&on, &data, s, code](int set, std::uint64_t stream) {
-                     on.gpu.run(*code, "stream", streaming_launch(s, data.in(set, 0), data.in(set, 1), data.in(set, 2), data.out(set), data.bytes(), stream));
-                   }});
+    all.push_back({s.name(), [&on, &data, s, code](int set, std::uint64_t stream) { on.gpu.run(*code, "stream", streaming_launch(s, data.arrays(set), data.bytes(), stream)); }});
     right.push_back(data.streaming_right(all.back()));
-    bytes.push_back(4 * array);
+    bytes.push_back(moved);
   }
   all.push_back({"tlx", [&](int set, std::uint64_t stream) { data.run_tlx(set, stream); }});
   right.push_back(data.attention_right(all.back()));
-  bytes.push_back(4 * array);
+  bytes.push_back(moved);
 
   conditions seen;
   const std::vector<timing> times = interleave(on.gpu, on.of, all, {.count = on.rounds, .sets = tensors::sets, .ms_each = 2}, 21, &seen);

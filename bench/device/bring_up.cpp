@@ -9,6 +9,7 @@
 
 #include "bench/device/probes.hpp"
 #include "tests/support/apart.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
 #include "tlx/device/device.hpp"
 #include "tlx/host/session.hpp"

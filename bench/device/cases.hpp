@@ -39,13 +39,17 @@ enum class batch_kind {
 struct attention_shape {
   int dimension;
   batch_kind batch = batch_kind::jagged;
+  bool backward = false;
+  int block = 64;
   std::string name() const;
 };
 std::vector<attention_shape> attention_shapes();
 std::vector<row> measure_attention(const setting& on, const attention_shape& shape);
 
-/// Host time of a launch: the driver alone, device::machine, and host::gemm with its arguments checked and bound.
+/// Host time of a launch of one GEMM, with arguments as they were and with new ones: the driver alone, device::machine, host::session, and host::gemm.
 std::vector<row> measure_launch(const setting& on);
+/// Wall time of twenty small kernels: launched, and as one captured graph.
+std::vector<row> measure_graphs(const setting& on);
 
 /// GB/s of a device-to-device copy, bytes read plus bytes written; TFLOP/s of cuBLAS at 8192^3 (0 without it).
 double copy_rate(const setting& on);

@@ -61,6 +61,29 @@ def attention(q, k, v, o, tiles, scale, H, D: tl.constexpr):
     p = p / tl.sum(p, 1)[:, None]
     tl.store(o + at, tl.dot(p.to(z.dtype), z).to(tl.bfloat16), mask=ok)
 
+@triton.jit
+def attention_backward(q, k, v, do, dq, dk, dv, tiles, scale, H, D: tl.constexpr):
+    head = tl.program_id(0)
+    tile = tl.program_id(1)
+    start = tl.load(tiles + 2 * tile)
+    end = tl.load(tiles + 2 * tile + 1)
+    rows = start + tl.arange(0, 64)
+    at = (rows[:, None] * H + head) * D + tl.arange(0, D)[None, :]
+    ok = (rows < end)[:, None]
+    x = tl.load(q + at, mask=ok, other=0.0)
+    y = tl.load(k + at, mask=ok, other=0.0)
+    z = tl.load(v + at, mask=ok, other=0.0)
+    g = tl.load(do + at, mask=ok, other=0.0)
+    s = tl.dot(x, tl.trans(y)) * (scale * 1.4426950408889634)
+    s = tl.where((rows < end)[None, :], s, float("-inf"))
+    p = tl.exp2(s - tl.max(s, 1)[:, None])
+    p = p / tl.sum(p, 1)[:, None]
+    tl.store(dv + at, tl.dot(tl.trans(p.to(g.dtype)), g).to(tl.bfloat16), mask=ok)
+    dp = tl.dot(g, tl.trans(z))
+    ds = (p * (dp - tl.sum(p * dp, 1)[:, None]) * scale).to(x.dtype)
+    tl.store(dq + at, tl.dot(ds, y).to(tl.bfloat16), mask=ok)
+    tl.store(dk + at, tl.dot(tl.trans(ds), x).to(tl.bfloat16), mask=ok)
+
 out = torch.zeros(128, device="cuda", dtype=torch.int32)
 nothing[(1,)](out, N=128)
 torch.cuda.synchronize()
@@ -109,6 +132,9 @@ for D in (64, 128):
     copy = timed(lambda: o.copy_(q))
     best = min(timed(lambda: attention[(4, len(tiles))](q, k, v, o, tiles, 1.4427 / D ** 0.5, 4, D=D, num_warps=w)) for w in (4, 8))
     out["D=%d" % D] = {"tokens": at, "ms": best, "gbs": gb / best, "copy_gbs": gb / 2 / copy, "share_of_copy": gb / best / (gb / 2 / copy)}
+    g, dq, dk, dv = (torch.randn_like(q) for _ in range(4)); gb = 14 * at * 4 * D / 1e6
+    best = min(timed(lambda: attention_backward[(4, len(tiles))](q, k, v, g, dq, dk, dv, tiles, 1 / D ** 0.5, 4, D=D, num_warps=w)) for w in (4, 8))
+    out["backward D=%d" % D] = {"tokens": at, "ms": best, "gbs": gb / best, "copy_gbs": gb * 2 / 7 / copy, "share_of_copy": gb / best / (gb * 2 / 7 / copy)}
 print(json.dumps(out))
 """
 

@@ -1,60 +1,204 @@
+// Host time of launches, with arguments unchanged and with new ones every time, and wall time of twenty small kernels with and without a graph.
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <memory>
 
+#include "bench/device/bare.hpp"
 #include "bench/device/cases.hpp"
 #include "bench/device/streaming.hpp"
+#include "tlx/device/binder.hpp"
 #include "tlx/host/gemm.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/text.hpp"
 
 namespace tlx::bench {
 
-std::vector<row> measure_launch(const setting& on) {
-  runtime::stream stream(on.gpu);
-  const device::buffer a(on.gpu, 64 * 64 * 2), b(on.gpu, 64 * 64 * 2), c(on.gpu, 64 * 64 * 2), d(on.gpu, 64 * 64 * 2);
-  for (const device::buffer* x : {&a, &b, &c}) on.values.fill(on.gpu, x->where(), 64 * 64, x->where());
-  const streaming_shape shape{256, 1, false};
-  const std::string ptx = streaming_ptx(shape);
-  void* const function = on.of.load(ptx, "stream");
-  const std::shared_ptr<device::module> code = on.gpu.load({.ptx = ptx, .cubin = {}});
-  const device::launch how = streaming_launch(shape, a.where(), b.where(), c.where(), d.where(), 64 * 64 * 2, stream.handle());
-  runtime::prepare(on.gpu, *code, "stream", 0);
-  std::uint64_t pa = a.where(), pb = b.where(), pc = c.where(), pd = d.where();
-  std::uint32_t vectors = 64 * 64 * 2 / 16;
-  void* arguments[] = {&pa, &pb, &pc, &pd, &vectors};
-  host::gemm_options options;
-  options.stream = stream.handle();
+namespace {
 
-  struct way {
-    const char* name;
-    const char* note;
-    std::function<void()> go;
-    std::vector<double> ms;
-  };
-  way ways[] = {
-      {"driver", "cuLaunchKernel, five parameters", [&] { on.of.launch(function, how.grid.x, how.block.x, arguments, stream.handle()); }, {}},
-      {"tlx_machine", "the same kernel by machine::run", [&] { on.gpu.run(*code, "stream", how); }, {}},
-      {"tlx_gemm", "host::gemm: checks, binding, three tensor maps", [&] { host::gemm(on.session, {a.where(), 64, 64}, {b.where(), 64, 64, 0, true}, {c.where(), 64, 64}, options); }, {}},
-  };
-  constexpr int batch = 200;  // below the depth of the queue, so that the host never waits for the GPU
+using clock = std::chrono::steady_clock;
+
+struct way {
+  const char* name;
+  const char* note;
+  std::function<void(int)> go;  // the number of the launch, never the same twice
+  std::vector<double> ms = {};
+};
+
+// Milliseconds of host time a launch. Fewer launches than the queue holds, so that the host never waits for the GPU.
+std::vector<row> race(const setting& on, const char* name, std::vector<way> ways, runtime::stream& stream) {
+  constexpr int batch = 200;
+  int number = 0;
   for (int round = 0; round < on.rounds + 2; ++round)
     for (way& w : ways) {
       stream.wait();
-      const auto start = std::chrono::steady_clock::now();
-      for (int i = 0; i < batch; ++i) w.go();
-      const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count() / batch;
+      const auto start = clock::now();
+      for (int i = 0; i < batch; ++i) w.go(number++);
+      const double ms = std::chrono::duration<double, std::milli>(clock::now() - start).count() / batch;
       if (round >= 2) w.ms.push_back(ms);
     }
   stream.wait();
   std::vector<row> rows;
   for (const way& w : ways) {
-    row r{"launch_host", w.name, {{"batch", batch}}, quantile(w.ms, 0.5), quantile(w.ms, 0.99), 0, 0, true, w.note};
+    row r{name, w.name, {{"batch", batch}}, quantile(w.ms, 0.5), quantile(w.ms, 0.99), 0, 0, true, cat(w.note, "; ", quantile(w.ms, 0.5) / quantile(ways[0].ms, 0.5), " of ", ways[0].name)};
     print_row(r);
     rows.push_back(std::move(r));
   }
   return rows;
 }
+
+// The GEMM of 64 x 64 x 64 and everything to launch it with, at addresses that differ by 1 KiB from one launch to the next if asked for.
+struct small_gemm {
+  static constexpr std::int64_t n = 64;
+  static constexpr std::uint64_t places = 1 << 16;
+  const setting& on;
+  device::buffer a{on.gpu, places * 1024 + n * n * 2}, b{on.gpu, places * 1024 + n * n * 2}, c{on.gpu, places * 1024 + n * n * 2};
+  runtime::stream stream{on.gpu};
+  host::gemm_options options;
+  std::string name;
+  std::vector<device::value> values;
+
+  explicit small_gemm(const setting& s) : on(s) {
+    options.stream = stream.handle();
+    for (const device::buffer* x : {&a, &b}) on.gpu.fill(x->where(), 0, x->size_bytes());
+    gemm(0);
+    name = host::gemm_kernel_name(on.session, {a.where(), n, n}, {b.where(), n, n, 0, true}, {c.where(), n, n}, options);
+    values = {device::view_value(a.where(), {n, n}), device::view_value(b.where(), {n, n}), device::view_value(c.where(), {n, n}), device::view_value(0, {0}), device::view_value(0, {0, 0}),
+              device::scalar_value(1.0f)};
+  }
+  static std::uint64_t shift(int number) { return static_cast<std::uint64_t>(number) % places * 1024; }
+  void gemm(std::uint64_t by) { host::gemm(on.session, {a.where() + by, n, n}, {b.where() + by, n, n, 0, true}, {c.where() + by, n, n}, options); }
+  const std::vector<device::value>& shifted(std::uint64_t by) {
+    values[0].base = a.where() + by;
+    values[1].base = b.where() + by;
+    values[2].base = c.where() + by;
+    return values;
+  }
+  void session(std::uint64_t by) {
+    on.session.run(name, [](const std::string&) -> std::unique_ptr<ir::kernel> { return nullptr; }, shifted(by), stream.handle());
+  }
+};
+
+std::vector<row> launches_of_one_gemm(const setting& on) {
+  small_gemm g(on);
+  const device::kernel& k = *on.session.find(g.name);
+  device::binder bind(k, on.gpu.about());
+  const device::launch how = bind(g.shifted(0), g.stream.handle());
+  const std::shared_ptr<device::module> code = on.gpu.load(k.code);
+  bare_kernel bare(k, how);
+  // Where the addresses of a, b and c stand among the parameters: after the maps, each before its two extents and one stride.
+  const int maps = static_cast<int>(k.maps.size());
+  const auto bare_at = [&, maps](std::uint64_t by) {
+    const device::address bases[] = {g.a.where() + by, g.b.where() + by, g.c.where() + by};
+    for (int m = 0; m < maps; ++m) bare.encode(m, bases[k.maps[static_cast<size_t>(m)].parameter_index]);
+    for (int p = 0; p < 3; ++p) bare.set_address(maps + 4 * p, bases[p]);
+    bare.launch();
+  };
+  std::vector<row> rows = race(on, "launch_host",
+                               {{"driver", "cuLaunchKernelEx of the GEMM, parameters and maps ready", [&](int) { bare.launch(); }},
+                                {"tlx_machine", "machine::run of a bound launch", [&](int) { on.gpu.run(*code, k.entry, how); }},
+                                {"tlx_session", "session::run: checks, binding, maps", [&](int) { g.session(0); }},
+                                {"tlx_gemm", "host::gemm: choosing the kernel, too", [&](int) { g.gemm(0); }}},
+                               g.stream);
+  const std::vector<row> changing = race(on, "launch_host_new",
+                                         {{"driver", "three maps encoded, then cuLaunchKernelEx", [&](int i) { bare_at(small_gemm::shift(i)); }},
+                                          {"tlx_machine", "bound, encoded and launched", [&](int i) { on.gpu.run(*code, k.entry, bind(g.shifted(small_gemm::shift(i)), g.stream.handle())); }},
+                                          {"tlx_session", "session::run with new addresses", [&](int i) { g.session(small_gemm::shift(i)); }},
+                                          {"tlx_gemm", "host::gemm with new addresses", [&](int i) { g.gemm(small_gemm::shift(i)); }}},
+                                         g.stream);
+  rows.insert(rows.end(), changing.begin(), changing.end());
+  return rows;
+}
+
+// Wall time until all is done.
+double wall_ms(const std::function<void()>& go, runtime::stream& stream) {
+  stream.wait();
+  const auto start = clock::now();
+  go();
+  stream.wait();
+  return std::chrono::duration<double, std::milli>(clock::now() - start).count();
+}
+
+// Twenty kernels that each wait for the one before, and twenty that wait for nobody: as launches, and as a captured graph.
+std::vector<row> twenty_kernels(const setting& on) {
+  constexpr int count = 20;
+  constexpr std::uint64_t bytes = 64 * 64 * 2;
+  runtime::stream stream(on.gpu), other[3] = {runtime::stream(on.gpu), runtime::stream(on.gpu), runtime::stream(on.gpu)};
+  const streaming_shape shape{256, 1, false};
+  const std::shared_ptr<device::module> code = on.gpu.load({.ptx = streaming_ptx(shape), .cubin = {}});
+  const device::buffer in(on.gpu, bytes), out(on.gpu, bytes * count);
+  on.gpu.fill(in.where(), 0x5a, bytes);
+  small_gemm g(on);
+  const device::kernel& k = *on.session.find(g.name);
+  const std::shared_ptr<device::module> gemm_code = on.gpu.load(k.code);
+  device::binder bind(k, on.gpu.about());
+
+  const auto streaming = [&](std::uint64_t where) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const device::launch how = streaming_launch(shape, {in.where(), in.where(), i ? out.where() + (i - 1) * bytes : in.where(), out.where() + i * bytes}, bytes, where);
+      on.gpu.run(*code, "stream", how);
+    }
+  };
+  const auto gemms = [&](std::uint64_t where) {
+    for (std::uint64_t i = 0; i < count; ++i) on.gpu.run(*gemm_code, k.entry, bind(g.shifted(i * 8192), where));
+  };
+  const auto captured = [&](const auto& launches) {
+    stream.begin_capture();
+    launches(stream.handle());
+    return stream.end_capture();
+  };
+  runtime::graph streaming_graph = captured(streaming), gemm_graph = captured(gemms);
+  runtime::event fork(on.gpu), join[3] = {runtime::event(on.gpu), runtime::event(on.gpu), runtime::event(on.gpu)};
+  const auto side_by_side = [&](std::uint64_t) {
+    fork.record(stream.handle());
+    for (runtime::stream& s : other) s.wait_for(fork);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      const std::uint64_t where = i % 4 ? other[i % 4 - 1].handle() : stream.handle();
+      on.gpu.run(*code, "stream", streaming_launch(shape, {in.where(), in.where(), in.where(), out.where() + i * bytes}, bytes, where));
+    }
+    for (int i = 0; i < 3; ++i) {
+      join[i].record(other[i].handle());
+      stream.wait_for(join[i]);
+    }
+  };
+  runtime::graph wide_graph = captured(side_by_side);
+
+  struct pair {
+    const char* name;
+    std::function<void()> launches;
+    runtime::graph* graph;
+    std::vector<double> a = {}, b = {};
+  };
+  pair pairs[] = {{"twenty_in_a_chain", [&] { streaming(stream.handle()); }, &streaming_graph},
+                  {"twenty_gemms", [&] { gemms(stream.handle()); }, &gemm_graph},
+                  {"twenty_independent", [&] { streaming(stream.handle()); }, &wide_graph}};
+  for (int round = 0; round < on.rounds + 2; ++round)
+    for (pair& p : pairs) {
+      const double a = wall_ms(p.launches, stream), b = wall_ms([&] { p.graph->launch(stream.handle()); }, stream);
+      if (round >= 2) {
+        p.a.push_back(a);
+        p.b.push_back(b);
+      }
+    }
+  // Every byte of every result: 0x5a ^ 0x5a ^ what was before.
+  std::vector<std::uint8_t> got(bytes * count);
+  on.gpu.read(got.data(), out.where(), got.size());
+  const bool right = std::all_of(got.begin(), got.end(), [](std::uint8_t v) { return v == 0x5a; });
+  std::vector<row> rows;
+  for (const pair& p : pairs) {
+    row launches{p.name, "launches", {{"kernels", count}}, quantile(p.a, 0.5), quantile(p.a, 0.99), 0, 0, right, "machine::run, then a wait"};
+    row graph{p.name, "graph", {{"kernels", count}}, quantile(p.b, 0.5), quantile(p.b, 0.99), 0, 0, right, cat("one graph launch, then a wait; ", quantile(p.a, 0.5) / quantile(p.b, 0.5), " times less")};
+    for (row* r : {&launches, &graph}) {
+      print_row(*r);
+      rows.push_back(std::move(*r));
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+std::vector<row> measure_launch(const setting& on) { return launches_of_one_gemm(on); }
+std::vector<row> measure_graphs(const setting& on) { return twenty_kernels(on); }
 
 }  // namespace tlx::bench

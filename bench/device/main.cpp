@@ -41,6 +41,7 @@ std::vector<job> jobs() {
   for (const bench::gemm_shape& s : bench::gemm_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_gemm(on, s); }});
   for (const bench::attention_shape& s : bench::attention_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_attention(on, s); }});
   all.push_back({"launch_host", bench::measure_launch});
+  all.push_back({"launch_graph", bench::measure_graphs});
   return all;
 }
 

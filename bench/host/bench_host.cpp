@@ -1,4 +1,5 @@
-// What the host pays to make the bf16 GEMM kernel of 128 x 256 x 64: tracing, each pass, PTX, assembly, a hit in the disk cache.
+// What the host pays to make the bf16 GEMM kernel of 128 x 256 x 64: tracing, each pass, PTX, assembly, a hit in the disk cache; and what
+// opening a bundle costs.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/host/bundle_cases.hpp"
 #include "bench/support/traced.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/kernel.hpp"
@@ -97,6 +99,7 @@ int main(int argc, char** argv) {
     add("compile/cold", [=](benchmark::State& s) { compile(s, target, false); })->UseRealTime()->Iterations(2);
     add("compile/cache-hit", [=](benchmark::State& s) { compile(s, target, true); })->UseRealTime();
   }
+  bench::add_bundle_cases();
   benchmark::RunSpecifiedBenchmarks();
   std::error_code none;
   std::filesystem::remove_all(name.data(), none);

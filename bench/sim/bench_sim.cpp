@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bench/support/report.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
 #include "tlx/sim/machine.hpp"
 #include "tlx/support/text.hpp"

@@ -14,7 +14,7 @@ std::unique_ptr<ir::kernel> traced_gemm(const std::string& target) {
 
 std::unique_ptr<ir::kernel> traced_attention(const std::string& target) {
   using arguments = kernels::attention_arguments<bf16>;
-  return trace<arguments>("bench_attention", target, [](block& cta, const arguments& in) { kernels::block_attention<bf16, 128>(cta, in); });
+  return trace<arguments>("bench_attention", target, [](block& cta, const arguments& in) { kernels::block_attention<bf16, 64, 128>(cta, in); });
 }
 
 }  // namespace tlx::bench

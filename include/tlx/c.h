@@ -31,7 +31,8 @@ TLX_API const char* tlx_version(void);
 TLX_API const char* tlx_last_error(void);
 TLX_API const char* tlx_last_error_id(void);
 
-/* "gpu:0" (in the device's primary context) or "sim:sm_90a", "sim:sm_100a", ... */
+/* "gpu:0" (in the device's primary context), "gpu:current" (in the calling thread's current context, which must outlive the machine) or "sim:sm_90a",
+ * "sim:sm_100a", ... */
 TLX_API tlx_status tlx_open(const char* name, tlx_machine** out);
 TLX_API void tlx_close(tlx_machine* machine); /* NULL is nothing to do */
 
@@ -56,6 +57,29 @@ TLX_API tlx_status tlx_set_wait_limit(tlx_machine* machine, double seconds);
 /* `code` is a cubin (an ELF file) or PTX text. The bytes are copied. */
 TLX_API tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_bytes, const void* code, size_t code_bytes, tlx_kernel** out);
 TLX_API void tlx_release(tlx_kernel* kernel); /* NULL is nothing to do; wait for its launches first */
+
+/* Bundles: what `tlxc build -o FILE.tlxb` writes (docs/shipping.md). `sha256`: 64 digits, the one bundle that will do; NULL: any. Calls on an open bundle may come
+ * from any thread. The memory of tlx_bundle_open_memory() stays as it is until the bundle is closed. */
+typedef struct tlx_bundle tlx_bundle;
+TLX_API tlx_status tlx_bundle_open(const char* path, const char* sha256, tlx_bundle** out);
+TLX_API tlx_status tlx_bundle_open_memory(const void* bytes, size_t count, const char* sha256, tlx_bundle** out);
+TLX_API void tlx_bundle_close(tlx_bundle* bundle); /* NULL is nothing to do; kernels that were loaded stay */
+
+typedef struct tlx_bundle_info { /* texts are valid as long as the bundle */
+  const char *package, *package_version, *sha256;
+  const void* signature; /* NULL without one */
+  size_t signature_bytes;
+  size_t entry_count;
+} tlx_bundle_info;
+TLX_API tlx_status tlx_bundle_describe(const tlx_bundle* bundle, tlx_bundle_info* out);
+
+typedef struct tlx_bundle_entry { /* texts are valid as long as the bundle */
+  const char *name, *configuration, *target;
+} tlx_bundle_entry;
+TLX_API tlx_status tlx_bundle_entry_at(const tlx_bundle* bundle, size_t index, tlx_bundle_entry* out);
+
+/* The kernel for this machine, read, checked and loaded. `configuration` may be NULL where the kernel has only one. */
+TLX_API tlx_status tlx_load_from(tlx_machine* machine, const tlx_bundle* bundle, const char* name, const char* configuration, tlx_kernel** out);
 
 typedef struct tlx_parameter_info {
   const char* name; /* valid as long as the kernel */

@@ -2,38 +2,20 @@
 #include "tlx/c.h"
 
 #include <charconv>
-#include <mutex>
 #include <string>
-#include <vector>
 
-#include "tlx/device/binder.hpp"
+#include "c/handles.hpp"
 #include "tlx/runtime/gpu.hpp"
 #ifdef TLX_C_WITH_SIMULATOR
 #include "tlx/sim/machine.hpp"
 #endif
-#include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/version.hpp"
-
-struct tlx_machine {
-  std::shared_ptr<tlx::device::machine> what;
-};
-
-struct tlx_kernel {
-  std::shared_ptr<tlx::device::machine> machine;
-  tlx::device::kernel description;
-  std::shared_ptr<tlx::device::module> code;
-  std::mutex guard;  // for what follows
-  tlx::device::binder bind;
-  std::vector<tlx::device::value> arguments;
-
-  tlx_kernel(std::shared_ptr<tlx::device::machine> on, tlx::device::kernel k, std::shared_ptr<tlx::device::module> loaded)
-      : machine(std::move(on)), description(std::move(k)), code(std::move(loaded)), bind(description, machine->about()) {}
-};
 
 namespace {
 
 using namespace tlx;
+using namespace tlx::c;
 
 struct failure {
   std::string text, id;
@@ -42,6 +24,10 @@ failure& last_failure() {
   static thread_local failure last;
   return last;
 }
+
+}  // namespace
+
+namespace tlx::c {
 
 tlx_status fail(tlx_status status, const char* text, const char* id) {
   try {
@@ -54,34 +40,25 @@ tlx_status fail(tlx_status status, const char* text, const char* id) {
   return status;
 }
 
-template <class Call>
-tlx_status guarded(Call&& call) noexcept {
-  try {
-    call();
-    return TLX_OK;
-  } catch (const user_error& e) {
-    return fail(TLX_USER_ERROR, e.what(), e.id().c_str());
-  } catch (const device_error& e) {
-    return fail(TLX_DEVICE_ERROR, e.what(), e.id().c_str());
-  } catch (const sim_error& e) {
-    return fail(TLX_SIM_ERROR, e.what(), e.id().c_str());
-  } catch (const error& e) {
-    return fail(TLX_INTERNAL_ERROR, e.what(), e.id().c_str());
-  } catch (const std::bad_alloc&) {
-    return fail(TLX_INTERNAL_ERROR, "tlx internal error [host-memory]: no memory left in the process", "host-memory");
-  } catch (const std::exception& e) {
-    return fail(TLX_INTERNAL_ERROR, e.what(), "unexpected");
-  } catch (...) {
-    return fail(TLX_INTERNAL_ERROR, "tlx internal error [unexpected]: an exception that is no std::exception", "unexpected");
-  }
-}
-
 void need(const void* pointer, const char* name) {
   if (pointer) return;
-  raise(user_error({.id = "null-argument", .what = cat("the argument \"", name, "\" is NULL"), .because = "only tlx_close and tlx_release take NULL", .fix = {"check the status of the call that should have made it"}}));
+  raise(user_error({.id = "null-argument", .what = cat("the argument \"", name, "\" is NULL"), .because = "only the calls that close or release take NULL", .fix = {"check the status of the call that should have made it"}}));
 }
 
+tlx_kernel* loaded(tlx_machine& on, device::kernel k) {
+  if (!device::target_runs_on(k.target, on.what->about().target)) device::binder(k, on.what->about());  // raises, before the driver does
+  std::shared_ptr<device::module> code = on.what->load(k.code);
+  k.code.ptx.clear();
+  k.code.cubin.clear();
+  return new tlx_kernel(on.what, std::move(k), std::move(code));
+}
+
+}  // namespace tlx::c
+
+namespace {
+
 std::unique_ptr<device::machine> open_by_name(const std::string& name) {
+  if (name == "gpu:current") return runtime::open_current();
   if (name.rfind("gpu:", 0) == 0) {
     int ordinal = -1;
     const auto [end, bad] = std::from_chars(name.data() + 4, name.data() + name.size(), ordinal);
@@ -92,7 +69,7 @@ std::unique_ptr<device::machine> open_by_name(const std::string& name) {
 #endif
   raise(user_error({.id = "machine-unknown",
                     .what = "there is no machine \"" + name + "\"",
-                    .because = "machines are gpu:N, and sim:TARGET where the simulator is built in",
+                    .because = "machines are gpu:N, gpu:current, and sim:TARGET where the simulator is built in",
                     .fix = {"use gpu:0 or sim:sm_90a"}}));
 }
 
@@ -202,12 +179,8 @@ tlx_status tlx_load(tlx_machine* machine, const char* manifest, size_t manifest_
     need(code, "code");
     device::kernel k = device::from_manifest(std::string(manifest, manifest_bytes));
     std::string bytes(static_cast<const char*>(code), code_bytes);
-    device::image image;
-    image.watch = k.code.watch;
-    (bytes.compare(0, 4, "\x7f" "ELF") == 0 ? image.cubin : image.ptx) = std::move(bytes);
-    if (!device::target_runs_on(k.target, machine->what->about().target)) device::binder(k, machine->what->about());  // raises, before the driver does
-    std::shared_ptr<device::module> loaded = machine->what->load(image);
-    *out = new tlx_kernel(machine->what, std::move(k), std::move(loaded));
+    (bytes.compare(0, 4, "\x7f" "ELF") == 0 ? k.code.cubin : k.code.ptx) = std::move(bytes);
+    *out = loaded(*machine, std::move(k));
   });
 }
 
@@ -240,6 +213,7 @@ tlx_status tlx_launch(tlx_kernel* kernel, const tlx_value* arguments, size_t cou
     kernel->arguments.resize(count);
     for (size_t i = 0; i < count; ++i) convert(arguments[i], kernel->arguments[i]);
     const device::launch& how = kernel->bind(kernel->arguments, stream);
+    runtime::check_pointers(*kernel->machine, kernel->description, kernel->arguments);
     kernel->machine->run(*kernel->code, kernel->description.entry, how);
   });
 }

@@ -5,6 +5,9 @@
 //   register    address = (L ^ K) + A          K: constant bits below the swizzle width, A: constant rows and chunks, an immediate
 // which is right as long as the constants' bits never carry into those of the lane part; where they could, the constant joins the base.
 #include "codegen/emitter.hpp"
+
+#include <optional>
+
 #include "codegen/operands.hpp"
 #include "tlx/tile/swizzle.hpp"
 
@@ -249,18 +252,26 @@ registers emitter::load_tile(element e, const tile::layout& l, shared_place& whe
   return out;
 }
 
+namespace {
+/// The first element that lies outside the slab of its warp: `rows` consecutive rows from that of the warp's first element.
+std::optional<tile::owner> outside_of_slab(const tile::layout& l, int rows) {
+  using tile::detail::used_bits;
+  // Where the warps' bits are their own, every warp looks like the first.
+  const bool alike = ((used_bits(l.reg).row | used_bits(l.lane).row) & used_bits(l.warp).row) == 0;
+  for (int w = 0; w < (alike ? 1 : l.warp_count()); ++w)
+    for (int r = 0; r < l.register_count(); ++r)
+      for (int lane = 0; lane < tile::warp_lanes; ++lane)
+        if (const int row = l.at(r, lane, w).row - l.at(0, 0, w).row; row < 0 || row >= rows) return tile::owner{r, lane, w};
+  return {};
+}
+}  // namespace
+
 void emitter::emit_shared_write(const ir::op& o) {
   const ir::type& t = o.operands[0]->type;
   const bool slab = o.integer("slab") != 0;
   const int rows = slab ? static_cast<int>(o.integer("slab_rows", t.rows)) : t.rows;
-  if (slab) {
-    const tile::layout& l = layout_of(t);
-    for (int w = 0; w < l.warp_count(); ++w)
-      for (int r = 0; r < l.register_count(); ++r)
-        for (int lane = 0; lane < tile::warp_lanes; ++lane)
-          if (const int row = l.at(r, lane, w).row - l.at(0, 0, w).row; row < 0 || row >= rows)
-            fail("codegen-layout", cat("warp ", w, " owns row ", l.at(r, lane, w).row, ", which is not among the ", rows, " rows of its slab"), "the rows of a warp are consecutive");
-  }
+  if (const auto bad = slab ? outside_of_slab(layout_of(t), rows) : std::nullopt)
+    fail("codegen-layout", cat("warp ", bad->warp, " owns row ", layout_of(t).at(*bad).row, ", which is not among the ", rows, " rows of its slab"), "the rows of a warp are consecutive");
   shared_place where{this, scalar(o.operands[1]), static_cast<int>(o.integer("swizzle")), rows, t.cols, stored_bits(t.element) / 8, !slab};
   store_tile(regs(o.operands[0]), t.element, layout_of(t), where, slab);
 }

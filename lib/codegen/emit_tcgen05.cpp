@@ -61,7 +61,9 @@ void emitter::emit_tmem_move(const ir::op& o) {
     const tile::coordinate lane = rows32 ? tile::coordinate{1 << i, 0} : quad[i];
     if (!(l.at(0, 1 << i) - l.at(0, 0) == lane)) fail("codegen-layout", cat("lane ", 1 << i, " of the tile is not where ", shape, " puts it"));
   }
-  if (l.warp_count() > 4) {  // further warpgroups take further columns
+  if (l.warp_count() == 8 && l.at(0, 0, 4) - l.at(0, 0, 0) == tile::coordinate{16, 0}) {  // the second warpgroup takes the other half of each quarter's lanes
+    address = b.CreateAdd(address, b.CreateMul(b.CreateLShr(layout_warp(), 2), const32(16 * 65536)));
+  } else if (l.warp_count() > 4) {  // further warpgroups take further columns
     const int group_columns = l.at(0, 0, 4).col - l.at(0, 0, 0).col;
     for (int w = 4; w < l.warp_count(); w += 4)
       if (l.at(0, 0, w).col - l.at(0, 0, 0).col != w / 4 * group_columns) fail("codegen-layout", "the warpgroups of the tile are not evenly spaced along the columns");

@@ -11,47 +11,109 @@ namespace tlx::host {
 
 namespace {
 
-template <class T, int D>
-std::unique_ptr<ir::kernel> traced(const std::string& name, const std::string& target) {
-  return trace<kernels::attention_arguments<T>>(name, target, [](block& cta, const kernels::attention_arguments<T>& in) { kernels::block_attention<T, D>(cta, in); });
+// What is chosen from: blocks, head dimensions.
+struct shape {
+  int block, dimension;
+};
+constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}};
+
+constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.dimension == 64; }
+
+struct variant {
+  tile::element type;
+  shape of;
+  bool backward;
+  kernels::attention_options options = {};
+
+  std::string name() const {
+    return cat("block_attention_", backward ? "backward_" : "", tile::name(type), of.block != 64 ? cat("_b", of.block) : "", "_d", of.dimension, options.causal ? "_causal" : "",
+               options.grouped ? "_grouped" : "");
+  }
+  std::unique_ptr<ir::kernel> trace(const std::string& target) const { return type == tile::element::bf16 ? with_type<bf16>(target) : with_type<f16>(target); }
+
+ private:
+  template <class T, int Block, int D>
+  std::unique_ptr<ir::kernel> traced(const std::string& target) const {
+    using namespace kernels;
+    if (backward)
+      return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
+        if (options.grouped) block_attention_backward_grouped<T, Block, D>(cta, in, options);
+        else block_attention_backward<T, Block, D>(cta, in, options);
+      });
+    return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in, options); });
+  }
+  template <class T, std::size_t I = 0>
+  std::unique_ptr<ir::kernel> with_type(const std::string& target) const {
+    if constexpr (I + 1 < std::size(shapes))
+      if (shapes[I].block != of.block || shapes[I].dimension != of.dimension) return with_type<T, I + 1>(target);
+    return traced<T, shapes[I].block, shapes[I].dimension>(target);
+  }
+};
+
+variant variant_of(const attention_problem& what, bool backward) {
+  if (what.type != tile::element::bf16 && what.type != tile::element::f16)
+    raise(user_error({.id = "attention-type", .what = cat("block attention of ", tile::name(what.type)), .because = "this function works on bf16 and f16", .fix = {"use bf16 or f16"}}));
+  const std::int64_t groups = what.key_heads ? what.key_heads : what.heads;
+  if (what.heads % groups != 0)
+    raise(user_error({.id = "attention-heads", .what = cat(what.heads, " heads of q for ", groups, " of k and v"), .because = "each head of k and v serves the same number of heads of q",
+                      .fix = {"use a multiple"}}));
+  if (backward && groups != what.heads && !has_grouped_backward({what.block, what.dimension}))
+    raise(user_error({.id = "attention-heads", .what = cat("the backward pass of ", what.heads, " heads of q for ", groups, " of k and v, blocks of ", what.block, ", head dimension ", what.dimension),
+                      .because = "two gradients stay in accumulators, and with these extents they leave no registers for the scores",
+                      .fix = {"use blocks of 64 with 64, 96 or 128, or blocks of 128 with 64", "repeat k and v for each head of q and add up their gradients"}}));
+  for (const shape& s : shapes)
+    if (s.block == what.block && s.dimension == what.dimension) return {what.type, s, backward, {.causal = what.causal, .grouped = groups != what.heads}};
+  std::string known;
+  for (const shape& s : shapes) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
+  raise(user_error({.id = "attention-shape", .what = cat("blocks of ", what.block, " tokens with head dimension ", what.dimension),
+                    .because = "a block's operands and scores must fit into one CTA, and each pair is a kernel of its own", .fix = {cat("use one of ", known)}}));
 }
 
-template <class T>
-std::unique_ptr<ir::kernel> with_type(int dimension, const std::string& name, const std::string& target) {
-  return dimension == 64 ? traced<T, 64>(name, target) : traced<T, 128>(name, target);
+device::value view_of(const tokens& t, const attention_problem& what, std::int64_t heads) {
+  const std::int64_t d = what.dimension, head_stride = t.head_stride ? t.head_stride : d;
+  return device::view_value(t.data, {what.token_count, heads, d}, {t.token_stride ? t.token_stride : head_stride * heads, head_stride, 1});
 }
+device::value queries(const tokens& t, const attention_problem& what) { return view_of(t, what, what.heads); }
+device::value keys(const tokens& t, const attention_problem& what) { return view_of(t, what, what.key_heads ? what.key_heads : what.heads); }
 
-std::string name_of(tile::element type, int dimension) { return cat("block_attention_", tile::name(type), "_d", dimension); }
+constexpr float log2e = 1.4426950408889634f;
+float scale_of(const attention_problem& what) { return what.scale != 0 ? what.scale : 1.0f / std::sqrt(static_cast<float>(what.dimension)); }
+bool is_empty(const attention_problem& what) { return what.token_count == 0 || what.heads == 0 || what.batch == 0; }
+
+void run(session& with, const variant& kernel, const std::vector<device::value>& arguments, std::uint64_t stream) {
+  with.run(kernel.name(), [&](const std::string& target) { return kernel.trace(target); }, arguments, stream);
+}
 
 }  // namespace
 
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what) {
-  if (what.dimension != 64 && what.dimension != 128)
-    raise(user_error({.id = "attention-dimension", .what = cat("head dimension ", what.dimension), .because = "block attention is built for 64 and 128", .fix = {"use 64 or 128"}}));
-  if (what.type != tile::element::bf16 && what.type != tile::element::f16)
-    raise(user_error({.id = "attention-type", .what = cat("block attention of ", tile::name(what.type)), .because = "this function works on bf16 and f16", .fix = {"use bf16 or f16"}}));
-  const std::string name = name_of(what.type, what.dimension);
-  const std::int64_t d = what.dimension;
-  auto view = [&](const tokens& t) {
-    const std::int64_t head_stride = t.head_stride ? t.head_stride : d;
-    return device::view_value(t.data, {what.token_count, what.heads, d}, {t.token_stride ? t.token_stride : head_stride * what.heads, head_stride, 1});
-  };
-  const float scale = what.scale != 0 ? what.scale : 1.0f / std::sqrt(static_cast<float>(d));
-  if (what.token_count == 0 || what.heads == 0 || what.batch == 0) return;
-  with.run(
-      name, [&](const std::string& target) { return what.type == tile::element::bf16 ? with_type<bf16>(what.dimension, name, target) : with_type<f16>(what.dimension, name, target); },
-      {view(q), view(k), view(v), view(o), device::view_value(what.offsets, {what.batch + 1}), device::scalar_value(scale * 1.4426950408889634f)}, what.stream);
+  const variant kernel = variant_of(what, false);
+  if (is_empty(what)) return;
+  run(with, kernel,
+      {queries(q, what), keys(k, what), keys(v, what), queries(o, what), device::view_value(what.offsets, {what.batch + 1}), device::scalar_value(scale_of(what) * log2e)}, what.stream);
+}
+
+void block_attention_backward(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& d_o, const tokens& dq, const tokens& dk, const tokens& dv,
+                              const attention_problem& what) {
+  const variant kernel = variant_of(what, true);
+  if (is_empty(what)) return;
+  const float scale = scale_of(what);
+  run(with, kernel,
+      {queries(q, what), keys(k, what), keys(v, what), queries(d_o, what), queries(dq, what), keys(dk, what), keys(dv, what), device::view_value(what.offsets, {what.batch + 1}),
+       device::scalar_value(scale), device::scalar_value(scale * log2e)},
+      what.stream);
 }
 
 std::vector<library_kernel> attention_kernels() {
   std::vector<library_kernel> all;
-  for (const tile::element type : {tile::element::bf16, tile::element::f16})
-    for (const int dimension : {64, 128}) {
-      const std::string name = name_of(type, dimension);
-      all.push_back({name, [=](const std::string& target) {
-                       return type == tile::element::bf16 ? with_type<bf16>(dimension, name, target) : with_type<f16>(dimension, name, target);
-                     }});
-    }
+  const auto add = [&](const variant& kernel) { all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); }}); };
+  for (const bool backward : {false, true}) {
+    for (const shape& s : shapes) add({tile::element::bf16, s, backward});
+    for (const int dimension : {64, 128}) add({tile::element::f16, {64, dimension}, backward});
+    add({tile::element::bf16, {64, 128}, backward, {.causal = true}});
+  }
+  for (const bool backward : {false, true})
+    for (const int dimension : {64, 128}) add({tile::element::bf16, {64, dimension}, backward, {.grouped = true}});
   return all;
 }
 

@@ -131,8 +131,12 @@ choice choose(const session& with, const matrix& a, const matrix& b, const matri
 
 std::string name_of(const choice& c, const gemm_options& how) {
   constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
-  return cat("gemm_", tile::name(how.type), "_", c.m, "x", c.n, "_", c.ta ? "t" : "n", c.tb ? "t" : "n", c.by_threads ? "_threads" : "", how.alpha != 1 ? "_alpha" : "", how.bias ? "_bias" : "",
-             activations[static_cast<int>(how.activate)], how.residual.data ? "_residual" : "");
+  // Appended, not printed to a stream: this is on the path of every launch.
+  std::string name = "gemm_";
+  name.reserve(64);
+  name.append(tile::name(how.type)).append("_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
+  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(how.alpha != 1 ? "_alpha" : "").append(how.bias ? "_bias" : "");
+  return name.append(activations[static_cast<int>(how.activate)]).append(how.residual.data ? "_residual" : "");
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 #include "tlx/host/session.hpp"
 
+#include <atomic>
 #include <chrono>
-#include <map>
-#include <sstream>
+#include <cstdio>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
 
 #include "tlx/device/binder.hpp"
 #include "tlx/jit/assemble.hpp"
@@ -14,72 +17,135 @@
 namespace tlx::host {
 
 namespace {
-std::string hex(device::address where) {
-  std::ostringstream out;
-  out << std::hex << where;
-  return out.str();
-}
 
 struct ready {
   device::kernel kernel;
   std::shared_ptr<device::module> module;
-  std::unique_ptr<device::binder> bind;
-  std::vector<device::address> known;  // addresses of the last launch: only new ones are looked up
+  std::mutex launching;  // a binder is one thread's at a time
+  std::optional<device::binder> bind;
 };
 
-// A host pointer would be found by the kernel, later and without a name.
-void check_pointers(ready& k, const std::vector<device::value>& arguments, device::machine& on) {
-  k.known.resize(arguments.size());
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const device::address base = arguments[i].base;
-    if (base == k.known[i]) continue;
-    bool empty = base == 0;
-    for (const std::int64_t e : arguments[i].extents) empty = empty || e == 0;
-    if (!empty && !runtime::reaches(on, base))
-      raise(user_error({.id = "pointer-not-on-device", .what = cat("argument \"", k.kernel.parameters[i].name, "\" is at 0x", hex(base), ", which is no memory of ", on.about().name),
-                        .because = "kernels use memory that the device can reach: of its own, of enabled peers, or pinned", .fix = {"copy the data to the device: device::buffer and its write()"},
-                        .context = cat("kernel \"", k.kernel.name, "\"")}));
-    k.known[i] = base;
+struct slot {
+  std::mutex making;                // who asks first makes it, the others wait
+  std::atomic<ready*> made{nullptr};  // owned
+  ~slot() { delete made.load(); }
+};
+
+const char* text(kernel_origin from) {
+  switch (from) {
+    case kernel_origin::bundle: return "loaded from a bundle";
+    case kernel_origin::cache: return "loaded from the cache";
+    case kernel_origin::compiled: return "compiled: it is in no bundle and was not in the cache";
   }
+  return "";
 }
+
+bool is_simulator(const device::properties& machine) { return machine.name == "simulator"; }
+
 }  // namespace
 
 struct session::state {
   device::machine* on;
-  std::map<std::string, ready, std::less<>> kernels;
-  double last_compile_ms = 0;
+  session_options how;
+  mutable std::shared_mutex guard;
+  std::unordered_map<std::string, std::unique_ptr<slot>> kernels;
+  std::atomic<std::uint64_t> bundle_hits{0}, bundle_misses{0}, cache_hits{0}, compiled{0};
+  std::atomic<double> last_compile_ms{0};
+
+  slot& slot_of(const std::string& name) {
+    {
+      std::shared_lock lock(guard);
+      if (const auto found = kernels.find(name); found != kernels.end()) return *found->second;
+    }
+    std::unique_lock lock(guard);
+    std::unique_ptr<slot>& one = kernels[name];
+    if (!one) one = std::make_unique<slot>();
+    return *one;
+  }
+
+  device::kernel get(const std::string& name, const kernel_maker& make, kernel_origin& from) {
+    const device::properties& machine = on->about();
+    if (how.bundle) {
+      if (std::optional<device::kernel> found = how.bundle(name, machine.target)) {
+        from = kernel_origin::bundle;
+        ++bundle_hits;
+        return std::move(*found);
+      }
+      ++bundle_misses;
+    }
+    from = kernel_origin::compiled;
+    jit::observer seen;
+    seen.found = [&] { from = kernel_origin::cache; };
+    // Without an assembler the driver takes the PTX itself (and keeps setmaxnreg); kernel.used says who assembled.
+    device::kernel made = jit::compile(*make(machine.target), {.assemble = !is_simulator(machine) && jit::has_assembler()}, seen);
+    ++(from == kernel_origin::cache ? cache_hits : compiled);
+    return made;
+  }
+
+  void load(slot& into, device::kernel made) {
+    auto fresh = std::make_unique<ready>();
+    fresh->kernel = std::move(made);
+    fresh->module = on->load(fresh->kernel.code);
+    const bool simulated = is_simulator(on->about());
+    if (!simulated && fresh->kernel.code.cubin.empty()) fresh->kernel.used = runtime::measure(*on, *fresh->module, fresh->kernel.entry);
+    fresh->bind.emplace(fresh->kernel, on->about());
+    if (!simulated) runtime::prepare(*on, *fresh->module, fresh->kernel.entry, fresh->kernel.dynamic_shared_bytes);
+    into.made.store(fresh.release(), std::memory_order_release);
+  }
+
+  std::optional<kernel_origin> prepare(slot& s, const std::string& name, const kernel_maker& make) {
+    if (s.made.load(std::memory_order_acquire)) return std::nullopt;
+    const std::lock_guard lock(s.making);
+    if (s.made.load(std::memory_order_acquire)) return std::nullopt;
+    const auto start = std::chrono::steady_clock::now();
+    kernel_origin from = kernel_origin::compiled;
+    load(s, get(name, make, from));
+    const double ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    last_compile_ms = ms;
+    if (ms > how.slow_seconds * 1e3) log(cat("tlx: kernel \"", name, "\" took ", static_cast<int>(ms), " ms to get ready on ", on->about().name, "; it was ", text(from)));
+    return from;
+  }
+
+  void log(const std::string& line) const {
+    if (how.log) how.log(line);
+    else std::fputs((line + "\n").c_str(), stderr);
+  }
 };
 
-session::session(device::machine& on) : state_(std::make_unique<state>(state{&on, {}, 0})) {}
+session::session(device::machine& on, session_options how) : state_(std::make_unique<state>()) {
+  state_->on = &on;
+  state_->how = std::move(how);
+}
 session::~session() = default;
 device::machine& session::on() const { return *state_->on; }
 
-void session::run(const std::string& name, const std::function<std::unique_ptr<ir::kernel>(const std::string&)>& make, const std::vector<device::value>& arguments,
-                  std::uint64_t stream) {
-  auto found = state_->kernels.find(name);
-  if (found == state_->kernels.end()) {
-    const auto start = std::chrono::steady_clock::now();
-    const device::properties& machine = on().about();
-    ready made;
-    const bool simulated = machine.name == "simulator";
-    // Without an assembler the driver takes the PTX itself (and keeps setmaxnreg); kernel.used says who assembled.
-    made.kernel = jit::compile(*make(machine.target), {.assemble = !simulated && jit::has_assembler()});
-    made.module = on().load(made.kernel.code);
-    if (!simulated && made.kernel.code.cubin.empty()) made.kernel.used = runtime::measure(on(), *made.module, made.kernel.entry);
-    made.bind = std::make_unique<device::binder>(made.kernel, machine);
-    state_->last_compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    found = state_->kernels.emplace(name, std::move(made)).first;
-  }
-  const device::launch& how = (*found->second.bind)(arguments, stream);
+void session::run(const std::string& name, const kernel_maker& make, const std::vector<device::value>& arguments, std::uint64_t stream) {
+  slot& s = state_->slot_of(name);
+  state_->prepare(s, name, make);
+  ready& k = *s.made.load(std::memory_order_acquire);
+  const std::lock_guard lock(k.launching);
+  const device::launch& how = (*k.bind)(arguments, stream);
   if (how.grid.x == 0 || how.grid.y == 0 || how.grid.z == 0) return;
-  check_pointers(found->second, arguments, on());
-  on().run(*found->second.module, found->second.kernel.entry, how);
+  runtime::check_pointers(on(), k.kernel, arguments);  // a host pointer would be found by the kernel, later and without a name
+  on().run(*k.module, k.kernel.entry, how);
+}
+
+std::optional<kernel_origin> session::prepare(const std::string& name, const kernel_maker& make) { return state_->prepare(state_->slot_of(name), name, make); }
+
+void session::adopt(const device::kernel& made) {
+  slot& s = state_->slot_of(made.name);
+  const std::lock_guard lock(s.making);
+  if (!s.made.load(std::memory_order_acquire)) state_->load(s, made);
 }
 
 const device::kernel* session::find(const std::string& name) const {
+  std::shared_lock lock(state_->guard);
   const auto found = state_->kernels.find(name);
-  return found == state_->kernels.end() ? nullptr : &found->second.kernel;
+  const ready* made = found == state_->kernels.end() ? nullptr : found->second->made.load(std::memory_order_acquire);
+  return made ? &made->kernel : nullptr;
 }
+
+session_counters session::counters() const { return {state_->bundle_hits, state_->bundle_misses, state_->cache_hits, state_->compiled}; }
 double session::last_compile_ms() const { return state_->last_compile_ms; }
 
 }  // namespace tlx::host

@@ -2,6 +2,7 @@
 #include "tlx/jit/assemble.hpp"
 
 #include <fstream>
+#include <future>
 
 #include "jit/assembler_log.hpp"
 #include "jit/builtin_assembler.hpp"
@@ -69,7 +70,7 @@ assembly assemble(const std::string& ptx, const std::string& target, const assem
     return read_result(std::move(made.cubin), std::move(made.log), builtin_assembler_version());
   }
   const std::string program = assembler_path();
-  const std::string version = assembler_version();
+  auto version = std::async(std::launch::async, assembler_version);  // a process of its own the first time: beside the work
   const temporary_folder folder;
   const std::string input = folder.path() + "/kernel.ptx", output = folder.path() + "/kernel.cubin";
   write_file(input, ptx);
@@ -85,18 +86,18 @@ assembly assemble(const std::string& ptx, const std::string& target, const assem
   }
   if (ran.timed_out) {
     raise(device_error({.id = "assembler-timeout",
-                        .what = cat(version, " did not finish ", ptx.size(), " bytes of PTX within ", how.timeout_seconds, " s"),
+                        .what = cat(version.get(), " did not finish ", ptx.size(), " bytes of PTX within ", how.timeout_seconds, " s"),
                         .because = "a compile must end",
                         .fix = {"raise timeout_seconds", "use smaller tiles: very large unrolled kernels take minutes"}}));
   }
   if (ran.exit_code < 0) {
     raise(device_error({.id = "assembler-crashed",
-                        .what = cat(version, " was ended by signal ", ran.signal, " on ", ptx.size(), " bytes of PTX: ", ran.output.substr(0, 300)),
+                        .what = cat(version.get(), " was ended by signal ", ran.signal, " on ", ptx.size(), " bytes of PTX: ", ran.output.substr(0, 300)),
                         .because = "the assembler failed, or the system killed it (signal 9: often for memory)",
                         .fix = {"try again with more memory, another toolkit or a lower optimization"}}));
   }
   if (ran.exit_code != 0) rejected(ptx, target, ran.output);
-  return read_result(read_file(output), std::move(ran.output), version);
+  return read_result(read_file(output), std::move(ran.output), version.get());
 }
 
 }  // namespace tlx::jit

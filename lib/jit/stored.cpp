@@ -3,10 +3,11 @@
 #include <filesystem>
 
 #include "jit/builtin_assembler.hpp"
+#include "jit/protocol.hpp"
+#include "jit/source_digest.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/jit/assemble.hpp"
-#include "tlx/jit/cache.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/version.hpp"
@@ -34,45 +35,51 @@ std::string pack(const device::kernel& k) {
   return out;
 }
 
-device::kernel unpack(const std::string& bytes) {
+}  // namespace
+
+std::optional<device::kernel> unpack_stored(const std::string& bytes) {
   size_t at = 0;
-  auto next = [&] {
+  const auto next = [&] {
     const size_t end = bytes.find('\n', at);
     const size_t length = std::stoul(bytes.substr(at, end - at));
     std::string part = bytes.substr(end + 1, length);
     at = end + 1 + length;
     return part;
   };
-  device::kernel k = device::from_manifest(next());
-  k.code.ptx = next();
-  k.code.cubin = next();
-  return k;
-}
-
-}  // namespace
-
-std::string stored_key(const ir::kernel& traced, const compile_options& how) {
-  if (!the_cache().enabled()) return {};
-  cache_key key;
-  key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0").add("protocol", how.check_protocol ? "1" : "0");
-  key.add("tlx", version_string).add("llvm", codegen::llvm_version()).add("assembler", how.assemble ? assembler_identity() : "none");
-  if (const watch_options watch = how.watch ? *how.watch : watch_from_environment(); watch.on()) key.add("watch", cat(watch.seconds, watch.bounds ? " bounds" : ""));
-  return key.hex();
-}
-
-std::optional<device::kernel> find_stored(const std::string& key) {
-  if (key.empty()) return std::nullopt;
-  const std::optional<std::string> bytes = the_cache().find(key);
-  if (!bytes) return std::nullopt;
   try {
-    return unpack(*bytes);
-  } catch (const std::exception&) {  // an entry of another layout: made again
+    device::kernel k = device::from_manifest(next());
+    k.code.ptx = next();
+    k.code.cubin = next();
+    return k;
+  } catch (const std::exception&) {  // stored by a tlx with another layout: made again
     return std::nullopt;
   }
 }
 
-void store(const std::string& key, const device::kernel& made) {
-  if (!key.empty()) the_cache().store(key, pack(made));
+std::string stored_key(const ir::kernel& traced, const compile_options& how) {
+  if (!the_cache().enabled()) return {};
+  cache_key key;
+  key.add("ir", ir::print(traced, {.locations = how.line_info})).add("target", traced.target).add("line info", how.line_info ? "1" : "0").add("protocol", checks_protocol(how) ? "1" : "0");
+  key.add("tlx", version_string).add("sources", source_digest).add("llvm", codegen::llvm_version()).add("assembler", how.assemble ? assembler_identity() : "none");
+  if (const watch_options watch = how.watch ? *how.watch : watch_from_environment(); watch.on()) key.add("watch", cat(watch.seconds, watch.bounds ? " bounds" : ""));
+  return key.hex();
 }
+
+stored_kernel find_or_make_stored(const std::string& key, const std::function<device::kernel()>& make) {
+  if (key.empty()) return {make(), false};
+  std::optional<device::kernel> made;
+  const auto make_bytes = [&] {
+    made = make();
+    return pack(*made);
+  };
+  const std::string bytes = the_cache().find_or_make(key, make_bytes);
+  if (!made) {
+    if (std::optional<device::kernel> found = unpack_stored(bytes)) return {std::move(*found), true};
+    the_cache().store(key, make_bytes());
+  }
+  return {std::move(*made), false};
+}
+
+cache_counters stored_counters() { return the_cache().counters(); }
 
 }  // namespace tlx::jit

@@ -59,11 +59,16 @@ void add_gemms(std::vector<library_kernel>& list) {
   }
 }
 
-template <class T, int D>
+// Names as host::block_attention gives them.
+template <class T, int Block, int D>
 void add_attention(std::vector<library_kernel>& list) {
-  const std::string name = "block_attention_" + std::string(tile::name(tile::element_of<T>)) + "_d" + std::to_string(D);
-  register_kernel<attention_arguments<T>>(name, [](block& cta, const attention_arguments<T>& in) { block_attention<T, D>(cta, in); });
-  list.push_back({.what = library_kernel::kind::attention, .name = name, .type = tile::element_of<T>, .dimension = D});
+  const std::string what = std::string(tile::name(tile::element_of<T>)) + (Block == 64 ? "" : "_b" + std::to_string(Block)) + "_d" + std::to_string(D);
+  register_kernel<attention_arguments<T>>("block_attention_" + what, [](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in); });
+  register_kernel<attention_backward_arguments<T>>("block_attention_backward_" + what,
+                                                   [](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward<T, Block, D>(cta, in); });
+  for (const bool backward : {false, true})
+    list.push_back({.what = library_kernel::kind::attention, .name = (backward ? "block_attention_backward_" : "block_attention_") + what, .type = tile::element_of<T>, .dimension = D,
+                    .tokens = Block, .backward = backward});
 }
 
 }  // namespace
@@ -73,10 +78,15 @@ const std::vector<library_kernel>& register_library() {
     std::vector<library_kernel> made;
     add_gemms<bf16>(made);
     add_gemms<f16>(made);
-    add_attention<bf16, 64>(made);
-    add_attention<bf16, 128>(made);
-    add_attention<f16, 64>(made);
-    add_attention<f16, 128>(made);
+    add_attention<bf16, 64, 64>(made);
+    add_attention<bf16, 64, 96>(made);
+    add_attention<bf16, 64, 128>(made);
+    add_attention<bf16, 64, 256>(made);
+    add_attention<bf16, 128, 64>(made);
+    add_attention<bf16, 128, 96>(made);
+    add_attention<bf16, 128, 128>(made);
+    add_attention<f16, 64, 64>(made);
+    add_attention<f16, 64, 128>(made);
     return made;
   }();
   return list;

@@ -52,6 +52,8 @@ class assigner {
       if (warps % 4 != 0 || (rows != 64 && rows != 128))
         raise(user_error({.id = "accumulator-shape", .what = cat("an accumulator of ", rows, " rows is read by ", warps, " warps"), .where = o.where,
                           .because = "tensor memory is read by whole warpgroups, 64 or 128 rows at a time", .fix = {"use 64 or 128 rows and 4 warps"}, .context = context}));
+      // Outside of roles whoever reads may reduce rows, and a reduction stays inside a warp.
+      if (rows == 128 && warps == 8 && !who_.role) return tile::tmem_16x256b_by_rows(cols);
       return rows == 64 ? tile::tmem_16x256b(rows, cols, warps) : tile::tmem_rows_32x32b(rows, cols, warps);
     }
     if (warps % 4 != 0 || rows % (64 * (warps / 4)) != 0 || cols % 8 != 0)

@@ -31,7 +31,7 @@ class planner {
   std::vector<std::string> list_;
 };
 
-void place_ring(ir::op& ring, planner& plan) {
+void measure_ring(ir::op& ring) {
   const ir::type& t = ring.result()->type;
   std::vector<std::int64_t> parts;
   std::int64_t stage = 0;
@@ -41,45 +41,142 @@ void place_ring(ir::op& ring, planner& plan) {
   }
   ring.set("parts", parts);
   ring.set("stage_bytes", stage);
-  if (stage) ring.set("offset", plan.take(stage * t.stages, 1024, cat("ring \"", ring.text("name"), "\", ", t.stages, " stages")));
 }
 
-// A slot that nobody reads any more when `store` stages its result: filled once, read by products only, and what they made has been read before.
-const ir::op* find_dead_slot(ir::kernel& k, const agent& who, const ir::op& store, std::int64_t bytes) {
-  if (who.role) return nullptr;
-  std::map<const ir::op*, int> place;
-  ir::walk(k.body, [&](const ir::op& o) { place.emplace(&o, static_cast<int>(place.size())); });
-  const auto seen_complete = [&](const ir::op& product) {
-    for (ir::op* read : users(k, product.operands[0]))
-      if (read->is(ir::opcode::acc_read) && place.at(read) < place.at(&store) && inside(store, *read->parent)) return true;
-    return false;
+// The slots of rings, and what takes a slot over when nobody reads it any more: other rings that threads fill, and the staging of stores.
+class slot_areas {
+ public:
+  explicit slot_areas(ir::kernel& k) : k_(k) {
+    ir::walk(k.body, [&](const ir::op& o) { place_.emplace(&o, static_cast<int>(place_.size())); });
+  }
+
+  void place(ir::op& ring, planner& plan) {
+    measure_ring(ring);
+    const std::int64_t stage = ring.integer("stage_bytes");
+    if (!stage) return;
+    const ir::op* fill = filled_by_threads_once(ring);
+    if (area* dead = fill ? find_dead(*fill, stage) : nullptr) {
+      ring.set("offset", take(*dead, stage));
+      ring.set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
+      dead->rings.push_back(&ring);
+      return;
+    }
+    const int stages = ring.result()->type.stages;
+    ring.set("offset", plan.take(stage * stages, 1024, cat("ring \"", ring.text("name"), "\", ", stages, " stages")));
+    areas_.push_back({ring.integer("offset"), stage * stages, 0, {&ring}});
+  }
+
+  /// Places of `bytes[i]` for `stores[i]`, each in a slot that is dead by then, no two of them in the same bytes; empty: there are not enough.
+  struct place_of_store {
+    std::int64_t offset;
+    bool first;  // in its slot
   };
-  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
-    if (!is_single_shot(k, *ring) || ring->integer("stage_bytes") < bytes) continue;
-    bool dead = true;
-    for (ir::op* opened : users(k, ring->result())) {
+  std::vector<place_of_store> find_dead(const std::vector<ir::op*>& stores, const std::vector<std::int64_t>& bytes) {
+    const std::vector<area> before = areas_;
+    std::vector<place_of_store> found;
+    for (size_t i = 0; i < stores.size(); ++i) {
+      area* dead = in_loop(*stores[i]) || stores[i]->has("piece") ? nullptr : find_dead(*stores[i], bytes[i]);
+      if (!dead) {
+        areas_ = before;
+        return {};
+      }
+      const bool first = !dead->staged;
+      dead->staged = true;
+      found.push_back({take(*dead, bytes[i]), first});
+    }
+    return found;
+  }
+  /// Where a product's register operand is staged: a slot that is dead by then; -1: there is none.
+  std::int64_t find_dead_scratch(const ir::op& product, std::int64_t bytes) {
+    area* dead = in_loop(product) ? nullptr : find_dead(product, bytes);
+    return dead ? take(*dead, bytes) : -1;
+  }
+  /// One dead slot for all.
+  const ir::op* find_dead_slot(const ir::op& at, std::int64_t bytes) {
+    const area* dead = find_dead(at, bytes);
+    return dead ? dead->rings.front() : nullptr;
+  }
+
+ private:
+  struct area {
+    std::int64_t offset, bytes, taken;  // taken: by what came after the death of the first ring
+    std::vector<ir::op*> rings;
+    bool staged = false;
+  };
+
+  static std::int64_t take(area& a, std::int64_t bytes) {
+    const std::int64_t at = a.offset + a.taken;
+    a.taken += (bytes + 1023) / 1024 * 1024;
+    return at;
+  }
+
+  const ir::op* filled_by_threads_once(const ir::op& ring) {
+    if (!is_single_shot(k_, ring)) return nullptr;
+    for (ir::op* opened : users(k_, ring.result())) {
+      if (!opened->is(ir::opcode::ring_fill)) continue;
+      for (const auto& part : opened->results)
+        for (ir::op* user : users(k_, part.get()))
+          if (user->is(ir::opcode::tile_write)) return opened;
+    }
+    return nullptr;
+  }
+
+  area* find_dead(const ir::op& at, std::int64_t bytes) {
+    if (enclosing(at, ir::opcode::role)) return nullptr;
+    for (area& a : areas_) {
+      bool dead = a.taken + bytes <= a.bytes;
+      for (const ir::op* ring : a.rings) dead = dead && is_dead(*ring, at);
+      if (dead) return &a;
+    }
+    return nullptr;
+  }
+
+  // Nobody reads the slot any more at `at`: filled once, read by products only, and what they made has been read before.
+  bool is_dead(const ir::op& ring, const ir::op& at) {
+    if (!is_single_shot(k_, ring)) return false;
+    for (ir::op* opened : users(k_, ring.result())) {
       if (!opened->is(ir::opcode::ring_drain)) continue;
       for (const auto& part : opened->results)
-        for (ir::op* user : users(k, part.get()))
-          if (!user->is(ir::opcode::ring_close)) dead = dead && user->is(ir::opcode::mma) && seen_complete(*user);
+        for (ir::op* user : users(k_, part.get()))
+          if (!user->is(ir::opcode::ring_close) && !(user->is(ir::opcode::mma) && seen_complete(*user, at))) return false;
     }
-    if (dead) return ring;
+    return true;
   }
-  return nullptr;
-}
+  bool seen_complete(const ir::op& product, const ir::op& at) {
+    if (in_loop(product)) return false;  // the next round reads again
+    for (ir::op* read : users(k_, product.operands[0]))
+      if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && place_.at(read) < place_.at(&at) && inside(at, *read->parent)) return true;
+    return false;
+  }
 
-void place_stores(ir::kernel& k, const agent& who, planner& plan) {
+  ir::kernel& k_;
+  std::map<const ir::op*, int> place_;
+  std::vector<area> areas_;
+};
+
+void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& areas) {
   std::vector<ir::op*> stores;
   for (ir::op* store : find_all(*who.body, ir::opcode::tile_store))
     if (stored_through_shared(k, who, *store)) stores.push_back(store);
   if (stores.empty()) return;
   std::int64_t slab = 0;
-  for (ir::op* store : stores) slab = std::max<std::int64_t>(slab, slab_tile_of(who, store->operands[0]->type).size_bytes());
+  std::vector<std::int64_t> each;
+  for (ir::op* store : stores) {
+    each.push_back(slab_tile_of(who, store->operands[0]->type).size_bytes() * who.warps);
+    slab = std::max<std::int64_t>(slab, each.back() / who.warps);
+  }
+  if (const auto places = areas.find_dead(stores, each); !places.empty()) {
+    for (size_t i = 0; i < stores.size(); ++i) {
+      stores[i]->set("stage", places[i].offset).set("stage_per_warp", each[i] / who.warps).set("pending", std::int64_t{-1});
+      if (places[i].first) stores[i]->set("meet", std::int64_t{1});
+    }
+    return;
+  }
   const std::int64_t buffers = stores.size() > 1 ? 2 : 1;
   const std::int64_t bytes = slab * buffers * who.warps;
-  const ir::op* dead = find_dead_slot(k, who, *stores.front(), bytes);
+  const ir::op* dead = areas.find_dead_slot(*stores.front(), bytes);
   const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
-  if (dead) stores.front()->set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
+  if (dead) stores.front()->set("meet", std::int64_t{1});
   for (size_t i = 0; i < stores.size(); ++i) {
     // a deferred store stands at several places, of which one runs: its place in the sequence counts
     const std::int64_t place = stores[i]->has("piece") ? stores[i]->integer("piece") : static_cast<std::int64_t>(i);
@@ -118,13 +215,16 @@ void assign_shared_memory(ir::kernel& k) {
   std::int64_t barrier = 1;  // named barrier 0 is the whole CTA's
   for (const agent& who : all)
     if (who.role && who.warps > 1) who.role->set("barrier", barrier++);
-  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) place_ring(*ring, plan);
-  for (const agent& who : all) place_stores(k, who, plan);
+  slot_areas areas(k);
+  for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) areas.place(*ring, plan);
+  for (const agent& who : all) place_stores(k, who, plan, areas);
   for (const agent& who : all) place_conversions(who, plan);
   for (ir::op* o : find_all(k.body, ir::opcode::mma))
     if (o->operands[1]->type.is_tile() && has_tensor_memory(k)) {
       const ir::type& a = o->operands[1]->type;
-      o->set("scratch", plan.take(tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), 1024, "staging of a register operand"));
+      const std::int64_t bytes = tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes(), dead = areas.find_dead_scratch(*o, bytes);
+      o->set("scratch", dead >= 0 ? dead : plan.take(bytes, 1024, "staging of a register operand"));
+      if (dead >= 0) o->set("meet", std::int64_t{1});
       if (in_loop(*o)) o->set("scratch_free", plan.take(8, 8, ""));  // the next round must not overwrite what this round's product still reads
     }
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {

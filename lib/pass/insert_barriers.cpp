@@ -284,6 +284,7 @@ class inserter {
 
   void lower_fill(ir::op& fill, const agent& who, const side& s, filler how) {
     ir::builder b = ir::builder::before(k_, fill);
+    if (ring_->integer("meet")) meet(b, who);
     value stage = stage_of(b, s);
     if (!single_) {
       value address = barrier(b, "empty", stage), parity = b.get(s.parity);
@@ -322,7 +323,8 @@ class inserter {
     const bool tensor = drain.results[0]->type.is(ir::type::kind::acc);
     if (tensor) b.make(opcode::tmem_fence);
     place_parts(b, drain, stage);
-    zero_invalid_rows(b, drain, who);
+    // where one lane alone has waited, those who zero wait as well
+    zero_invalid_rows(b, drain, who, one_lane && !single_ ? address : nullptr, parity);
 
     ir::op& close = close_of(drain);
     if (!single_) {
@@ -377,14 +379,14 @@ class inserter {
   }
 
   // Rows at or beyond the valid ones belong to another sequence: they read as zero.
-  void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who) {
+  void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who, value arrived, value parity) {
     std::vector<std::pair<value, value>> zeroed;  // address, first invalid row
     const std::vector<ir::op*> opened = users(k_, ring_->result());
     for (ir::op* fill : opened) {
       if (!fill->is(opcode::ring_fill)) continue;
       for (ir::op* load : fill_loads_[fill].empty() ? find_loads(*fill) : fill_loads_[fill]) {
         if (!load->integer("jagged")) continue;
-        if (&agent_of(all_, *fill) != &who || who.single_lane || !single_)
+        if (&agent_of(all_, *fill) != &who || who.single_lane || (!single_ && fill->parent != drain.parent))
           raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
                             .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
                             .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
@@ -392,6 +394,7 @@ class inserter {
         value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
         value address = views_.at(drain.result())->owner->operands[0];
         b.when(b.compare("lt", valid, b.integer(t.rows)), [&](ir::builder& z) {
+          if (arrived) z.make(opcode::mbarrier_wait, {arrived, parity});
           z.make(opcode::shared_zero, {address, valid}, {},
                  {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
                   {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
@@ -443,7 +446,7 @@ class inserter {
       r.make(opcode::tmem_fence);
       r.set(parity, r.binary(opcode::bit_xor, r.get(parity), r.integer(1)));
     }
-    if (again && !reads.empty())
+    if ((again && !reads.empty()) || acc.integer("reuses"))
       for (ir::op* product : products) {
         ir::builder w = ir::builder::before(k_, *product);
         w.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});

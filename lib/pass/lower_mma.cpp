@@ -109,7 +109,7 @@ class lowerer {
     value cell = cells_.at(read.operands[0]);
     value whole = read_before(read, cell);
     if (!whole) {
-      b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", std::int64_t{0}}});
+      b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", newer_groups(read, cell)}});
       whole = b.get(cell);
     }
     value part = whole;
@@ -118,6 +118,23 @@ class lowerer {
     if (read.operands.size() == 2) part = b.select(read.operands[1], part, b.splat(0.0, ir::type::scalar(part->type.element)));
     ir::replace_uses(k_.body, read.result(), part);
     ir::erase(read);
+  }
+
+  // Groups committed after the product that wrote the accumulator: they may stay in flight. 0 where the order is not plain.
+  static std::int64_t newer_groups(const ir::op& read, value cell) {
+    std::int64_t commits = 0;
+    bool plain = false;
+    for (const auto& o : read.parent->ops) {
+      if (o.get() == &read) break;
+      if (o->is(opcode::wgmma_mma) && o->operands[0] == cell) {
+        commits = 0;
+        plain = true;
+      }
+      if (o->is(opcode::wgmma_commit)) ++commits;
+      for (const auto& inner : o->regions)
+        ir::walk(*inner, [&](const ir::op& other) { plain = plain && !other.is(opcode::wgmma_mma); });
+    }
+    return plain ? commits - 1 : 0;  // one of them is its own
   }
 
   // What an earlier read of the same region got, if nothing has written the accumulator since.
@@ -149,6 +166,7 @@ class lowerer {
       const ir::type& t = mma.operands[1]->type;
       am = {tile::make_shared_tile(t.element, t.rows, t.cols), tile::operand_side::a};
       a_address = b.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("scratch")}});
+      if (mma.integer("meet")) meet(b, who_);
       b.make(opcode::shared_write, {mma.operands[1], a_address}, {}, {{"swizzle", std::int64_t{am.tile.swizzle_bytes}}});
       b.make(opcode::fence_async);
       meet(b, who_);
@@ -184,7 +202,7 @@ class lowerer {
     value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
     const ir::type& t = read.result()->type;
     auto load = [&](ir::builder& at) {
-      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.rows == 64 ? "16x256b" : "32x32b")}}).result();
+      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.layout->at(0, 1) == tile::coordinate{0, 2} ? "16x256b" : "32x32b")}}).result();
       return at.make(opcode::tmem_wait_load, {loaded}, {t}).result();
     };
     value ready;

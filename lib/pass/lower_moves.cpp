@@ -127,11 +127,13 @@ class lowerer {
     const ir::type& t = tile_value->type;
     const tile::shared_tile slab = slab_tile_of(who_, t);
     value warp = b.simple(opcode::role_warp, tile::element::s32);
-    value row = b.mul(warp, slab.rows);
+    value row = first_row_of(b, warp, who_, *t.layout);
     auto copy_out = [&](ir::builder& c) {
       value address = c.add(b_base(c, store), c.mul(c.cast(warp, tile::element::u32), store.integer("stage_per_warp")));
-      each_warp_elected(c, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", store.integer("pending")}, {"read", std::int64_t{1}}}); });
-      c.make(opcode::barrier_warp);
+      if (store.integer("pending") >= 0) {  // an earlier store may still be read from here
+        each_warp_elected(c, who_, [&](ir::builder& e) { e.make(opcode::tma_wait, {}, {}, {{"pending", store.integer("pending")}, {"read", std::int64_t{1}}}); });
+        c.make(opcode::barrier_warp);
+      }
       c.make(opcode::shared_write, {tile_value, address}, {},
              {{"swizzle", std::int64_t{slab.swizzle_bytes}}, {"slab", std::int64_t{1}}, {"slab_rows", std::int64_t{slab.rows}}});
       c.make(opcode::fence_async);

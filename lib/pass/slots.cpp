@@ -21,13 +21,28 @@ bool stored_through_shared(const ir::kernel&, const agent& who, const ir::op& st
   const tile::shared_tile slab = slab_tile_of(who, t);
   if (slab.swizzle_bytes < 32 || slab.chunk_count() != 1 || tile::bits(t.element) < 8) return false;
   const int rows = t.rows / who.warps;
-  for (int w = 0; w < who.warps; ++w)
+  for (int w = 0; w < who.warps; ++w) {
+    const int first = t.layout->at(0, 0, w).row;
+    for (int i = 0; (1 << i) <= w; ++i)
+      if (w != 1 << i && w >> i & 1 && first != t.layout->at(0, 0, w ^ 1 << i).row + t.layout->at(0, 0, 1 << i).row) return false;  // no sum over the bits of w
     for (int r = 0; r < t.layout->register_count(); ++r)
       for (int lane = 0; lane < 32; ++lane) {
         const int row = t.layout->at(r, lane, w).row;
-        if (row < w * rows || row >= (w + 1) * rows) return false;
+        if (row < first || row >= first + rows) return false;
       }
+  }
   return true;
+}
+
+ir::value first_row_of(ir::builder& b, ir::value warp, const agent& who, const tile::layout& l) {
+  const int rows = l.rows / who.warps;
+  bool in_order = true;
+  for (int w = 0; w < who.warps; ++w) in_order = in_order && l.at(0, 0, w).row == w * rows;
+  if (in_order) return b.mul(warp, rows);
+  ir::value sum = b.integer(0);
+  for (int i = 0; 1 << i < who.warps; ++i)
+    sum = b.add(sum, b.mul(b.binary(ir::opcode::bit_and, b.binary(ir::opcode::shr, warp, b.integer(i)), b.integer(1)), l.at(0, 0, 1 << i).row));
+  return sum;
 }
 
 }  // namespace tlx::pass

@@ -10,6 +10,9 @@ inline tile::shared_tile shared_tile_of(const ir::type& t) { return {t.element, 
 /// One stage, filled and drained at one place each, not in a loop: no slot is ever used twice, so nobody waits for it to be free.
 bool is_single_shot(ir::kernel& k, const ir::op& ring);
 
+/// The first row that `warp` owns, where stored_through_shared() holds.
+ir::value first_row_of(ir::builder& b, ir::value warp, const agent& who, const tile::layout& l);
+
 /// A store that goes through shared memory by bulk copies: each warp owns whole consecutive rows and its part of a row is whole 16-byte pieces.
 bool stored_through_shared(const ir::kernel& k, const agent& who, const ir::op& store);
 

@@ -1,6 +1,7 @@
 #include "runtime/driver.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -20,6 +21,8 @@ std::vector<std::string> driver_symbols() {
 }
 
 namespace {
+
+std::atomic<bool> in_forked_child{false};
 
 template <class Function>
 void find(void* library, const std::string& path, const char* symbol, Function& out) {
@@ -66,15 +69,27 @@ void load(driver& out) {
 
 }  // namespace
 
+bool forked() { return in_forked_child.load(std::memory_order_relaxed); }
+
+void refuse_after_fork() {
+  if (!forked()) return;
+  raise(device_error({.id = "driver-after-fork",
+                      .what = "this process was forked from one that had started the CUDA driver",
+                      .because = "the driver's state, its memory and kernels belong to the parent; NVIDIA's driver does not work in the child",
+                      .fix = {"use the GPU after the fork only, or start a new program (exec, or \"spawn\" in Python's multiprocessing)"}}));
+}
+
 const driver& the_driver() {
   static driver table;
   static std::atomic<bool> ready{false};
   static std::mutex guard;
+  refuse_after_fork();
   if (ready.load(std::memory_order_acquire)) return table;
   std::lock_guard lock(guard);
   if (!ready) {
     driver fresh;
     load(fresh);
+    pthread_atfork(nullptr, nullptr, [] { in_forked_child.store(true, std::memory_order_relaxed); });
     table = fresh;
     ready.store(true, std::memory_order_release);
   }

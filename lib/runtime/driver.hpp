@@ -24,6 +24,9 @@ namespace tlx::runtime {
   X(context_push, cuCtxPushCurrent_v2, (cu::context which))                                                                     \
   X(context_pop, cuCtxPopCurrent_v2, (cu::context * out))                                                                       \
   X(context_synchronize, cuCtxSynchronize, ())                                                                                  \
+  X(context_device, cuCtxGetDevice, (cu::device * out))                                                                         \
+  X(can_access_peer, cuDeviceCanAccessPeer, (int* out, cu::device from, cu::device to))                                         \
+  X(enable_peer, cuCtxEnablePeerAccess, (cu::context to, unsigned flags))                                                       \
   X(memory_info, cuMemGetInfo_v2, (size_t * free, size_t* total))                                                               \
   X(memory_allocate, cuMemAlloc_v2, (cu::device_pointer * out, size_t bytes))                                                   \
   X(memory_release, cuMemFree_v2, (cu::device_pointer where))                                                                   \
@@ -47,6 +50,10 @@ namespace tlx::runtime {
   X(stream_create, cuStreamCreate, (cu::stream * out, unsigned flags))                                                          \
   X(stream_destroy, cuStreamDestroy_v2, (cu::stream which))                                                                     \
   X(stream_synchronize, cuStreamSynchronize, (cu::stream which))                                                                \
+  X(stream_context, cuStreamGetCtx, (cu::stream which, cu::context* out))                                                       \
+  X(stream_wait_event, cuStreamWaitEvent, (cu::stream which, cu::event for_it, unsigned flags))                                 \
+  X(capture_info, cuStreamGetCaptureInfo_v2,                                                                                    \
+    (cu::stream which, int* status, std::uint64_t* id, cu::graph* graph, const cu::graph_node** last, size_t* last_count))      \
   X(event_create, cuEventCreate, (cu::event * out, unsigned flags))                                                             \
   X(event_destroy, cuEventDestroy_v2, (cu::event which))                                                                        \
   X(event_record, cuEventRecord, (cu::event which, cu::stream on))                                                              \
@@ -59,6 +66,7 @@ namespace tlx::runtime {
   X(graph_destroy, cuGraphDestroy, (cu::graph which))                                                                           \
   X(graph_instantiate, cuGraphInstantiateWithFlags, (cu::graph_exec * out, cu::graph from, unsigned long long flags))           \
   X(graph_exec_destroy, cuGraphExecDestroy, (cu::graph_exec which))                                                             \
+  X(graph_set_kernel, cuGraphExecKernelNodeSetParams, (cu::graph_exec in, cu::graph_node which, const cu::kernel_node* to))     \
   X(graph_launch, cuGraphLaunch, (cu::graph_exec which, cu::stream on))
 
 struct driver {
@@ -70,9 +78,15 @@ struct driver {
 /// Names of all symbols in the table.
 std::vector<std::string> driver_symbols();
 
+/// True in a child that was forked after the driver was loaded: its state belongs to the parent, and no call may be made.
+bool forked();
+
 /// The loaded and initialised driver. TLX_DRIVER in the environment names another library than libcuda.so.1.
-/// Raises device_error [driver-missing], [driver-too-old] (which symbol is absent) or [driver-failed]; a later call tries again.
+/// Raises device_error [driver-missing], [driver-too-old] (which symbol is absent) or [driver-failed]; a later call tries again. [driver-after-fork] in a child.
 const driver& the_driver();
+
+/// Raises device_error [driver-after-fork] in a forked child.
+void refuse_after_fork();
 
 /// "CUDA_ERROR_INVALID_VALUE (invalid argument)".
 std::string describe(const driver& d, cu::result code);

@@ -16,6 +16,7 @@ struct stream_;
 struct event_;
 struct graph_;
 struct graph_exec_;
+struct graph_node_;
 using context = context_*;
 using module = module_*;
 using function = function_*;
@@ -23,9 +24,10 @@ using stream = stream_*;
 using event = event_*;
 using graph = graph_*;
 using graph_exec = graph_exec_*;
+using graph_node = graph_node_*;
 
 constexpr result success = 0, error_invalid_value = 1, error_out_of_memory = 2, error_deinitialized = 4, error_stub_library = 34, error_no_device = 100,
-                 error_no_binary_for_gpu = 209, error_not_found = 500, error_not_ready = 600;
+                 error_no_binary_for_gpu = 209, error_peer_access_already_enabled = 704, error_not_found = 500, error_not_ready = 600;
 
 constexpr int attribute_multiprocessor_count = 16, attribute_compute_major = 75, attribute_compute_minor = 76, attribute_shared_per_block_optin = 97;
 
@@ -34,11 +36,12 @@ constexpr int function_max_threads = 0, function_shared_bytes = 1, function_loca
 
 constexpr int jit_info_log_buffer = 3, jit_info_log_bytes = 4, jit_error_log_buffer = 5, jit_error_log_bytes = 6, jit_log_verbose = 12;
 
-constexpr int pointer_on_device = 3;  // the address under which kernels of the current context see the memory
+constexpr int pointer_on_device = 3;       // the address under which kernels of the current context see the memory
+constexpr int pointer_device_ordinal = 9;  // the GPU that it was allocated on
 
 constexpr unsigned stream_non_blocking = 1, event_default = 0, event_disable_timing = 2;
 constexpr unsigned host_portable = 1, host_mapped = 2;
-constexpr int capture_thread_local = 1;
+constexpr int capture_thread_local = 1, capture_active = 1;
 
 constexpr int launch_attribute_cluster = 4, launch_attribute_programmatic = 6;
 
@@ -63,6 +66,15 @@ struct launch_config {
   stream where;
   launch_attribute* attributes;
   unsigned attribute_count;
+};
+
+struct kernel_node {  // CUDA_KERNEL_NODE_PARAMS_v1
+  function what;
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  void** arguments;
+  void** extra;
 };
 
 struct alignas(64) tensor_map {

@@ -36,9 +36,7 @@ int gpu_count() {
   }
 }
 
-std::unique_ptr<device::machine> open(int ordinal) { return std::make_unique<gpu_machine>(ordinal); }
-
-gpu_machine::gpu_machine(int ordinal) {
+std::unique_ptr<device::machine> open(int ordinal) {
   const driver& d = the_driver();
   const int count = device_count(d);
   if (ordinal < 0 || ordinal >= count) {
@@ -49,7 +47,47 @@ gpu_machine::gpu_machine(int ordinal) {
   }
   cu::device which = 0;
   check(d, d.device_get(&which, ordinal), "cuDeviceGet");
-  context_ = std::make_shared<gpu_context>(d, which);
+  return std::make_unique<gpu_machine>(std::make_shared<gpu_context>(d, which));
+}
+
+std::unique_ptr<device::machine> open_current() {
+  const driver& d = the_driver();
+  cu::context now = nullptr;
+  cu::device which = 0;
+  if (d.context_current(&now) != cu::success || !now) {
+    raise(user_error({.id = "no-current-context",
+                      .what = "this thread has no current CUDA context",
+                      .because = "open_current works in the context that the caller has made current",
+                      .fix = {"make a context current (cuCtxSetCurrent), or open a GPU by number: it works in the primary context"}}));
+  }
+  check(d, d.context_device(&which), "cuCtxGetDevice");
+  return std::make_unique<gpu_machine>(std::make_shared<gpu_context>(d, which, now));
+}
+
+void enable_peer(device::machine& user, device::machine& owner) {
+  gpu_machine &from = as_gpu(user), &to = as_gpu(owner);
+  const driver& d = from.context()->d;
+  const cu::device a = from.context()->device, b = to.context()->device;
+  if (from.context()->handle == to.context()->handle) return;
+  const auto refused = [&](const std::string& what) {
+    raise(device_error({.id = "peer-access-unavailable",
+                        .what = what,
+                        .because = "kernels reach another GPU's memory only where NVLink, or PCIe with peer access, joins the two",
+                        .fix = {"copy the data to the GPU that uses it", "check \"nvidia-smi topo -p2p r\""}}));
+  };
+  int can = 0;
+  if (a != b) {
+    check(d, d.can_access_peer(&can, a, b), "cuDeviceCanAccessPeer");
+    if (!can) refused(cat("gpu:", a, " cannot reach the memory of gpu:", b));
+  }
+  const current scope(*from.context());
+  const cu::result code = d.enable_peer(to.context()->handle, 0);
+  if (code != cu::success && code != cu::error_peer_access_already_enabled) refused(cat("cuCtxEnablePeerAccess from gpu:", a, " to gpu:", b, " returned ", describe(d, code)));
+}
+
+gpu_machine::gpu_machine(std::shared_ptr<gpu_context> context) : context_(std::move(context)) {
+  const driver& d = context_->d;
+  const cu::device which = context_->device;
   context_->flights.set_limit(wait_limit_from_environment());
 
   const auto attribute = [&](int what) {
@@ -94,6 +132,7 @@ device::address gpu_machine::allocate(std::size_t bytes) {
 }
 
 void gpu_machine::release(device::address where) {
+  for (std::atomic<device::address>& known : reached_) known.store(0, std::memory_order_relaxed);  // its pages may be somebody else's next time
   try {
     const current scope(*context_);
     const cu::result code = context_->d.memory_release(where);
@@ -132,12 +171,43 @@ void gpu_machine::fill(device::address to, std::uint8_t value, std::size_t bytes
 }
 
 // The driver knows every allocation that kernels of a context can use: of this GPU, of peers that were enabled, pinned and managed memory.
-bool reaches(device::machine& m, device::address where) {
-  const auto* gpu = dynamic_cast<gpu_machine*>(&m);
-  if (!gpu) return true;
-  const current scope(*gpu->context());
+bool gpu_machine::reaches(device::address where) {
+  std::atomic<device::address>& known = reached_[(where >> 4 ^ where >> 12 ^ where >> 24) % reached_.size()];
+  if (known.load(std::memory_order_relaxed) == where) return true;
+  const current scope(*context_);
   cu::device_pointer seen = 0;
-  return gpu->context()->d.pointer_attribute(&seen, cu::pointer_on_device, where) == cu::success;
+  if (context_->d.pointer_attribute(&seen, cu::pointer_on_device, where) != cu::success) return false;
+  known.store(where, std::memory_order_relaxed);
+  return true;
+}
+
+std::string gpu_machine::owner_of(device::address where) const {
+  const current scope(*context_);
+  int there = -1;
+  if (context_->d.pointer_attribute(&there, cu::pointer_device_ordinal, where) != cu::success || there < 0) return "no memory that the driver knows: of the host, or released";
+  if (there == context_->device) return cat("memory of another context of gpu:", there);
+  return cat("memory of gpu:", there);
+}
+
+bool reaches(device::machine& m, device::address where) {
+  auto* gpu = dynamic_cast<gpu_machine*>(&m);
+  return !gpu || gpu->reaches(where);
+}
+
+void check_pointers(device::machine& m, const device::kernel& k, const std::vector<device::value>& arguments) {
+  auto* gpu = dynamic_cast<gpu_machine*>(&m);
+  if (!gpu) return;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const device::value& v = arguments[i];
+    bool empty = v.base == 0;
+    for (const std::int64_t e : v.extents) empty = empty || e == 0;
+    if (empty || gpu->reaches(v.base)) continue;
+    raise(user_error({.id = "pointer-not-on-device",
+                      .what = cat("argument \"", k.parameters[i].name, "\" is at ", hex(v.base), ", which is ", gpu->owner_of(v.base)),
+                      .because = cat("kernels on gpu:", gpu->context()->device, " (", m.about().name, ") use memory that it can reach: its own, of enabled peers, pinned or managed"),
+                      .fix = {"copy the data to the device: device::buffer and its write()", "data on another GPU: launch there, or enable_peer()"},
+                      .context = cat("kernel \"", k.name, "\"")}));
+  }
 }
 
 std::shared_ptr<device::module> gpu_machine::load(const device::image& code) { return std::make_shared<gpu_module>(context_, code, about_.target); }

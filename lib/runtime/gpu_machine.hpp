@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <atomic>
 #include <mutex>
 #include <optional>
@@ -11,7 +12,7 @@ namespace tlx::runtime {
 
 class gpu_machine : public device::machine {
  public:
-  explicit gpu_machine(int ordinal);
+  explicit gpu_machine(std::shared_ptr<gpu_context> context);
   ~gpu_machine() override;
   const device::properties& about() const override { return about_; }
 
@@ -27,11 +28,18 @@ class gpu_machine : public device::machine {
 
   gpu_module& own(device::module& code) const;  // raises user_error [module-of-another-machine]
   void prepare(gpu_function& f, const device::launch& how);
+  /// Other arguments and grid for a kernel of an instantiated graph. Raises device_error [launch-failed].
+  void change(cu::graph_exec in, cu::graph_node which, device::module& code, const std::string& entry, const device::launch& how);
+  /// Whether kernels of this context can use the address. Remembers those that they can, until memory is released.
+  bool reaches(device::address where);
+  /// "memory of gpu:1" for a message about an address that they cannot.
+  std::string owner_of(device::address where) const;
   const std::shared_ptr<gpu_context>& context() const { return context_; }
   std::uint64_t maps_encoded() const { return maps_.encoded(); }
 
  private:
   void finish(const char* what);  // everything done, or the error of what went wrong
+  std::string foreign_stream(const device::launch& how) const;  // what is wrong with the stream, or nothing
   [[noreturn]] void launch_failed(cu::result code, const char* call, const gpu_function& f, const device::launch& how) const;
 
   std::shared_ptr<gpu_context> context_;
@@ -39,6 +47,7 @@ class gpu_machine : public device::machine {
   map_cache maps_;
   device::address nowhere_ = 0;                    // 256 zero bytes: what maps of empty tensors point at
   std::atomic<const char*> last_entry_{nullptr};
+  std::array<std::atomic<device::address>, 256> reached_{};  // addresses that were looked up, by hash
   std::mutex release_guard_;
   std::optional<std::string> failed_release_;      // first release that failed since the last wait
 };

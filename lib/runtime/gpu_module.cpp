@@ -76,13 +76,10 @@ gpu_module::gpu_module(std::shared_ptr<gpu_context> context, const device::image
 }
 
 gpu_module::~gpu_module() {
-  cu::context now = nullptr, popped = nullptr;
-  const driver& d = context_->d;
-  const bool push = d.context_current(&now) != cu::success || now != context_->handle;
-  if (push && d.context_push(context_->handle) != cu::success) return;
-  watched_.reset();
-  d.module_unload(handle_);  // fails only when the context is lost, and the module with it
-  if (push) d.context_pop(&popped);
+  quietly(*context_, [&](const driver& d) {
+    watched_.reset();
+    d.module_unload(handle_);  // fails only when the context is lost, and the module with it
+  });
 }
 
 gpu_function& gpu_module::find(const std::string& entry) {

@@ -41,12 +41,66 @@ std::string proven_cause(const gpu_function& f, const device::launch& how, const
   return {};
 }
 
+// The driver's view of a launch's arguments: their addresses in order. The driver copies what they point at before a call returns.
+class packed_arguments {
+ public:
+  template <class Encode>
+  packed_arguments(const std::vector<device::argument>& arguments, Encode&& encode) {
+    const size_t count = arguments.size();
+    if (count > inline_arguments) {
+      many_pointers_.resize(count);
+      pointers_ = many_pointers_.data();
+    }
+    size_t map_count = 0;
+    for (const device::argument& a : arguments) map_count += std::holds_alternative<device::tensor_map>(a) ? 1 : 0;
+    cu::tensor_map* maps = few_maps_.data();
+    if (map_count > inline_maps) {
+      many_maps_.resize(map_count);
+      maps = many_maps_.data();
+    }
+    for (size_t i = 0; i < count; ++i) {
+      if (const auto* bytes = std::get_if<std::vector<std::byte>>(&arguments[i])) {
+        pointers_[i] = const_cast<std::byte*>(bytes->data());
+        continue;
+      }
+      encode(std::get<device::tensor_map>(arguments[i]), *maps);
+      pointers_[i] = maps++;
+    }
+  }
+  packed_arguments(const packed_arguments&) = delete;
+  packed_arguments& operator=(const packed_arguments&) = delete;
+  void** pointers() { return pointers_; }
+
+ private:
+  std::array<void*, inline_arguments> few_pointers_;
+  std::array<cu::tensor_map, inline_maps> few_maps_;
+  std::vector<void*> many_pointers_;
+  std::vector<cu::tensor_map> many_maps_;
+  void** pointers_ = few_pointers_.data();
+};
+
 }  // namespace
 
+// A stream of another GPU or of another context is refused by the driver with no more than "invalid handle".
+std::string gpu_machine::foreign_stream(const device::launch& how) const {
+  const driver& d = context_->d;
+  cu::context of_stream = nullptr;
+  if (how.stream == 0 || d.stream_context(reinterpret_cast<cu::stream>(how.stream), &of_stream) != cu::success || of_stream == context_->handle) return {};
+  cu::device there = -1;
+  if (d.context_push(of_stream) == cu::success) {
+    if (d.context_device(&there) != cu::success) there = -1;
+    d.context_pop(&of_stream);
+  }
+  if (there < 0 || there == context_->device) return cat("the stream belongs to another context of gpu:", context_->device);
+  return cat("the stream belongs to gpu:", there, ", the kernel was loaded on gpu:", context_->device);
+}
+
 void gpu_machine::launch_failed(cu::result code, const char* call, const gpu_function& f, const device::launch& how) const {
+  std::string cause = proven_cause(f, how, about_);
+  if (cause.empty()) cause = foreign_stream(how);
   raise(device_error({.id = "launch-failed",
                       .what = cat(call, " returned ", describe(context_->d, code)),
-                      .because = proven_cause(f, how, about_),
+                      .because = cause,
                       .fix = {"compare the launch with what the kernel was built for"},
                       .context = cat("kernel \"", f.entry, "\", grid ", text(how.grid), ", block ", text(how.block), ", cluster ", text(how.cluster), ", ",
                                      how.dynamic_shared_bytes, " + ", f.static_shared_bytes, " bytes of shared memory")}));
@@ -87,31 +141,7 @@ void gpu_machine::run(device::module& code, const std::string& entry, const devi
   if (volume(how.grid) == 0) return;
   prepare(f, how);
 
-  std::array<void*, inline_arguments> few_pointers;
-  std::array<cu::tensor_map, inline_maps> few_maps;
-  std::vector<void*> many_pointers;
-  std::vector<cu::tensor_map> many_maps;
-  void** pointers = few_pointers.data();
-  cu::tensor_map* maps = few_maps.data();
-  const size_t count = how.arguments.size();
-  if (count > inline_arguments) {
-    many_pointers.resize(count);
-    pointers = many_pointers.data();
-  }
-  size_t map_count = 0;
-  for (const device::argument& a : how.arguments) map_count += std::holds_alternative<device::tensor_map>(a) ? 1 : 0;
-  if (map_count > inline_maps) {
-    many_maps.resize(map_count);
-    maps = many_maps.data();
-  }
-  for (size_t i = 0; i < count; ++i) {
-    if (const auto* bytes = std::get_if<std::vector<std::byte>>(&how.arguments[i])) {
-      pointers[i] = const_cast<std::byte*>(bytes->data());  // the driver copies parameters before it returns
-      continue;
-    }
-    maps_.encode(context_->d, std::get<device::tensor_map>(how.arguments[i]), nowhere_, *maps);
-    pointers[i] = maps++;
-  }
+  packed_arguments arguments(how.arguments, [this](const device::tensor_map& recipe, cu::tensor_map& out) { maps_.encode(context_->d, recipe, nowhere_, out); });
 
   cu::launch_attribute attributes[2] = {};
   unsigned attribute_count = 0;
@@ -125,11 +155,23 @@ void gpu_machine::run(device::module& code, const std::string& entry, const devi
   }
   const cu::launch_config config{how.grid.x,  how.grid.y,  how.grid.z, how.block.x, how.block.y, how.block.z, how.dynamic_shared_bytes,
                                  reinterpret_cast<cu::stream>(how.stream), attributes, attribute_count};
-  const cu::result result = context_->d.launch(&config, f.handle, pointers, nullptr);
+  const cu::result result = context_->d.launch(&config, f.handle, arguments.pointers(), nullptr);
   if (result != cu::success) launch_failed(result, "cuLaunchKernelEx", f, how);
+  context_->recorded.launched(context_->d, config.where);
   last_entry_.store(f.interned_entry, std::memory_order_relaxed);
   if (mine.watch()) mine.watch()->launched(f.interned_entry);
   if (context_->flights.limited()) context_->flights.launched(config.where, f.interned_entry);
+}
+
+void gpu_machine::change(cu::graph_exec in, cu::graph_node which, device::module& code, const std::string& entry, const device::launch& how) {
+  gpu_module& mine = own(code);
+  const current scope(*context_);
+  gpu_function& f = mine.find(entry);
+  prepare(f, how);
+  packed_arguments arguments(how.arguments, [this](const device::tensor_map& recipe, cu::tensor_map& out) { maps_.encode(context_->d, recipe, nowhere_, out); });
+  const cu::kernel_node to{f.handle, how.grid.x, how.grid.y, how.grid.z, how.block.x, how.block.y, how.block.z, how.dynamic_shared_bytes, arguments.pointers(), nullptr};
+  const cu::result result = context_->d.graph_set_kernel(in, which, &to);
+  if (result != cu::success) launch_failed(result, "cuGraphExecKernelNodeSetParams", f, how);
 }
 
 void prepare(device::machine& gpu, device::module& code, const std::string& entry, std::uint32_t dynamic_shared_bytes) {

@@ -3,26 +3,27 @@
 
 #include "runtime/gpu_machine.hpp"
 #include "tlx/runtime/gpu.hpp"
+#include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
 
 namespace tlx::runtime {
 
 namespace {
 
-// Runs a destroy call in the context, without throwing.
-template <class Destroy>
-void quietly(const std::shared_ptr<gpu_context>& context, Destroy&& destroy) {
-  if (!context) return;
-  const driver& d = context->d;
-  cu::context now = nullptr, popped = nullptr;
-  const bool push = d.context_current(&now) != cu::success || now != context->handle;
-  if (push && d.context_push(context->handle) != cu::success) return;
-  destroy(d);
-  if (push) d.context_pop(&popped);
-}
-
 cu::stream as_stream(std::uint64_t handle) { return reinterpret_cast<cu::stream>(handle); }
 
 }  // namespace
+
+struct graph::state {
+  std::shared_ptr<gpu_context> context;
+  cu::graph recorded;  // the nodes are its
+  cu::graph_exec executable;
+  std::vector<cu::graph_node> kernels;
+  state(std::shared_ptr<gpu_context> c, cu::graph r, cu::graph_exec e, std::vector<cu::graph_node> k) : context(std::move(c)), recorded(r), executable(e), kernels(std::move(k)) {}
+  state(const state&) = delete;
+  state& operator=(const state&) = delete;
+  ~state();
+};
 
 stream::stream(device::machine& gpu) : context_(as_gpu(gpu).context()) {
   const current scope(*context_);
@@ -37,7 +38,7 @@ stream& stream::operator=(stream&& other) noexcept {
   return *this;
 }
 stream::~stream() {
-  if (handle_) quietly(context_, [&](const driver& d) { d.stream_destroy(static_cast<cu::stream>(handle_)); });
+  if (handle_) quietly(*context_, [&](const driver& d) { d.stream_destroy(static_cast<cu::stream>(handle_)); });
 }
 std::uint64_t stream::handle() const { return reinterpret_cast<std::uint64_t>(handle_); }
 void stream::wait() {
@@ -46,38 +47,58 @@ void stream::wait() {
   check(context_->d, context_->d.stream_synchronize(static_cast<cu::stream>(handle_)), "cuStreamSynchronize");
   context_->watched_modules.look(false, context_->flights);
 }
+void stream::wait_for(const event& point) {
+  const current scope(*context_);
+  check(context_->d, context_->d.stream_wait_event(static_cast<cu::stream>(handle_), static_cast<cu::event>(point.handle_), 0), "cuStreamWaitEvent");
+}
 void stream::begin_capture() {
   const current scope(*context_);
   check(context_->d, context_->d.capture_begin(static_cast<cu::stream>(handle_), cu::capture_thread_local), "cuStreamBeginCapture");
+  context_->recorded.begin(context_->d, static_cast<cu::stream>(handle_));
 }
 graph stream::end_capture() {
   const current scope(*context_);
   const driver& d = context_->d;
+  std::vector<cu::graph_node> kernels = context_->recorded.end(d, static_cast<cu::stream>(handle_));
   cu::graph recorded = nullptr;
   check(d, d.capture_end(static_cast<cu::stream>(handle_), &recorded), "cuStreamEndCapture");
   cu::graph_exec executable = nullptr;
   const cu::result made = d.graph_instantiate(&executable, recorded, 0);
-  d.graph_destroy(recorded);
+  if (made != cu::success) d.graph_destroy(recorded);
   check(d, made, "cuGraphInstantiate");
   graph out;
-  out.context_ = context_;
-  out.executable_ = executable;
+  out.state_ = std::make_unique<graph::state>(context_, recorded, executable, std::move(kernels));
   return out;
 }
 
-graph::graph(graph&& other) noexcept : context_(std::move(other.context_)), executable_(std::exchange(other.executable_, nullptr)) {}
-graph& graph::operator=(graph&& other) noexcept {
-  std::swap(context_, other.context_);
-  std::swap(executable_, other.executable_);
-  return *this;
+graph::graph() = default;
+graph::graph(graph&& other) noexcept = default;
+graph& graph::operator=(graph&& other) noexcept = default;
+graph::~graph() = default;
+graph::state::~state() {
+  quietly(*context, [&](const driver& d) {
+    d.graph_exec_destroy(executable);
+    d.graph_destroy(recorded);
+  });
 }
-graph::~graph() {
-  if (executable_) quietly(context_, [&](const driver& d) { d.graph_exec_destroy(static_cast<cu::graph_exec>(executable_)); });
+
+size_t graph::kernel_count() const { return state_->kernels.size(); }
+
+void graph::update(size_t index, device::machine& gpu, device::module& code, const std::string& entry, const device::launch& how) {
+  if (index >= state_->kernels.size()) {
+    raise(user_error({.id = "graph-kernel-index",
+                      .what = cat("the graph has ", state_->kernels.size(), " kernels that tlx launched, not ", index, " + 1"),
+                      .because = "kernels are numbered from 0 in the order in which they were recorded",
+                      .fix = {"ask kernel_count() first"}}));
+  }
+  as_gpu(gpu).change(state_->executable, state_->kernels[index], code, entry, how);
 }
+
 void graph::launch(std::uint64_t stream_handle) {
-  const current scope(*context_);
-  check(context_->d, context_->d.graph_launch(static_cast<cu::graph_exec>(executable_), as_stream(stream_handle)), "cuGraphLaunch");
-  if (context_->flights.limited()) context_->flights.launched(as_stream(stream_handle), "(a graph)");
+  gpu_context& in = *state_->context;
+  const current scope(in);
+  check(in.d, in.d.graph_launch(state_->executable, as_stream(stream_handle)), "cuGraphLaunch");
+  if (in.flights.limited()) in.flights.launched(as_stream(stream_handle), "(a graph)");
 }
 
 event::event(device::machine& gpu) : context_(as_gpu(gpu).context()) {
@@ -93,7 +114,7 @@ event& event::operator=(event&& other) noexcept {
   return *this;
 }
 event::~event() {
-  if (handle_) quietly(context_, [&](const driver& d) { d.event_destroy(static_cast<cu::event>(handle_)); });
+  if (handle_) quietly(*context_, [&](const driver& d) { d.event_destroy(static_cast<cu::event>(handle_)); });
 }
 void event::record(std::uint64_t stream_handle) {
   const current scope(*context_);

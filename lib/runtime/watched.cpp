@@ -23,7 +23,9 @@ watched::watched(const driver& d, cu::module module, const device::watch_table& 
   }
 }
 
-watched::~watched() { d_.host_release(records_); }
+watched::~watched() {
+  if (!forked()) d_.host_release(records_);
+}
 
 bool watched::gave_up() const { return *static_cast<volatile const std::uint32_t*>(&(*records_)[0].site) != 0; }
 

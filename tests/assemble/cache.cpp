@@ -17,6 +17,7 @@
 #include "tlx/support/text.hpp"
 
 using namespace tlx::jit;
+using tlx::sha256, tlx::sha256_hex;
 namespace fs = std::filesystem;
 
 namespace {
@@ -208,9 +209,75 @@ TEST_CASE("temporary files of dead processes are swept up, young ones are left a
   overwrite(old_one, "half");
   overwrite(young, "half");
   fs::last_write_time(old_one, fs::file_time_type::clock::now() - std::chrono::hours(2));
-  c.store(other_key, "y");
+  disk_cache next({.folder = at.path()});
+  next.store(other_key, "y");
   CHECK_FALSE(fs::exists(old_one));
   CHECK(fs::exists(young));
+  next.clear();
+  CHECK_FALSE(fs::exists(young));
+}
+
+TEST_CASE("a thousand stores walk the folder a few times, and the limit holds all the same") {
+  temporary_folder at;
+  disk_cache c({.folder = at.path(), .limit_bytes = 100000});
+  for (int i = 0; i < 300; ++i) c.store(sha256_hex(std::to_string(i)), std::string(1000, 'x'));
+  std::uint64_t bytes = 0;
+  for (const cache_entry& e : c.entries()) bytes += e.bytes;
+  CHECK(bytes <= 100000);
+  CHECK(bytes > 80000);
+  CHECK(c.counters().evictions > 190);
+  CHECK(c.find(sha256_hex("299")));
+}
+
+TEST_CASE("entries are listed in order of use, and looking at them is not using them") {
+  temporary_folder at;
+  disk_cache c({.folder = at.path()});
+  c.store(key, "first");
+  c.store(other_key, "second one");
+  fs::last_write_time(file_of(at.path(), key), fs::file_time_type::clock::now() - std::chrono::hours(5));
+  CHECK(c.peek(key) == "first");
+  CHECK(c.verify().empty());
+  const std::vector<cache_entry> all = c.entries();
+  REQUIRE(all.size() == 2);
+  CHECK(all[0].key == key);
+  CHECK(all[1].key == other_key);
+  CHECK(all[1].bytes == all[0].bytes + 5);
+  CHECK(c.counters().hits == 0);
+  CHECK(c.prune(all[1].bytes) == 1);
+  CHECK_FALSE(c.peek(key));
+  CHECK(c.peek(other_key) == "second one");
+  CHECK(c.clear() == 1);
+  CHECK(c.entries().empty());
+}
+
+TEST_CASE("verifying removes what is damaged and names it") {
+  temporary_folder at;
+  disk_cache c({.folder = at.path()});
+  c.store(key, "sound");
+  c.store(other_key, "soon damaged");
+  overwrite(file_of(at.path(), other_key), "damaged");
+  CHECK(c.verify() == std::vector<std::string>{other_key});
+  CHECK(c.verify().empty());
+  CHECK(c.peek(key) == "sound");
+}
+
+TEST_CASE("locks leave no files behind") {
+  temporary_folder at;
+  disk_cache c({.folder = at.path()});
+  for (int i = 0; i < 10; ++i) c.find_or_make(sha256_hex(std::to_string(i)), [] { return std::string("x"); });
+  int files = 0;
+  for (const auto& lock : fs::directory_iterator(at.path() + "/locks")) files += lock.path().filename() == "evict" ? 0 : 1;
+  CHECK(files == 0);
+}
+
+TEST_CASE("entries that are made at the same time do not wait for each other") {
+  temporary_folder at;
+  disk_cache c({.folder = at.path(), .lock_timeout_seconds = 5});
+  // Two keys of one sub-folder: a lock a key, not a lock a folder.
+  std::string near = key;
+  near[63] = near[63] == '0' ? '1' : '0';
+  CHECK(c.find_or_make(key, [&] { return c.find_or_make(near, [] { return std::string("inner"); }) + " and outer"; }) == "inner and outer");
+  CHECK(c.counters().lock_timeouts == 0);
 }
 
 TEST_CASE("several processes that fill one cold cache all succeed and make each entry once") {
@@ -279,7 +346,8 @@ TEST_CASE("a process killed while it makes an entry blocks nobody") {
 TEST_CASE("a maker that never ends delays others by the lock's time limit only") {
   temporary_folder at;
   disk_cache c({.folder = at.path(), .lock_timeout_seconds = 0.05});
-  const file_lock busy(at.path() + "/locks/" + key.substr(0, 2), 0);
+  fs::create_directories(at.path() + "/locks");
+  const file_lock busy(at.path() + "/locks/" + key, 0, file_lock::after::remove);
   REQUIRE(busy.held());
   CHECK(c.find_or_make(key, [] { return std::string("x"); }) == "x");
   CHECK(c.counters().lock_timeouts == 1);

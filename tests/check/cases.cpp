@@ -60,7 +60,7 @@ TEST_CASE("C26: one stage is a single buffer that is handed over, not a hang") {
     });
     test::run_passes(*k);
     is_clean(*k);
-    auto attention = trace<kernels::attention_arguments<bf16>>("attention", target, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64>(cta, in); });
+    auto attention = trace<kernels::attention_arguments<bf16>>("attention", target, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64, 64>(cta, in); });
     test::run_passes(*attention);
     is_clean(*attention);
   }

@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "tests/compare/values.hpp"
-#include "tlx/jit/sha256.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/support/sha256.hpp"
 #include "tlx/support/text.hpp"
 
 namespace tlx::compare {
@@ -149,11 +149,11 @@ std::string check(const sample& s, const outcome& got) {
 }
 
 namespace {
-void add(jit::sha256& to, const bytes& b) { to.add(cat(b.size(), ";")), to.add({reinterpret_cast<const char*>(b.data()), b.size()}); }
+void add(sha256& to, const bytes& b) { to.add(cat(b.size(), ";")), to.add({reinterpret_cast<const char*>(b.data()), b.size()}); }
 }  // namespace
 
 std::string digest_of_inputs(const sample& s) {
-  jit::sha256 d;
+  sha256 d;
   const auto three = [](const device::extent3& e) { return cat(e.x, ",", e.y, ",", e.z, ";"); };
   d.add(three(s.grid) + three(s.block) + three(s.cluster));
   for (const memory& m : s.memories) add(d, m.before);
@@ -161,7 +161,7 @@ std::string digest_of_inputs(const sample& s) {
 }
 
 std::string digest_of_outputs(const sample& s, const outcome& o) {
-  jit::sha256 d;
+  sha256 d;
   for (std::size_t m = 0; m < s.memories.size(); ++m) {
     const memory& what = s.memories[m];
     if (!what.output || s.faults) continue;

@@ -37,5 +37,5 @@ int main() {
       return silu(acc * args.alpha + fetch<1, 128>(args.bias.at(t.col))) + cast<float>(fetch<128, 128>(args.residual[t]));
     });
   }));
-  print(*trace<kernels::attention_arguments<f16>>("attention", "sm_90a", kernels::block_attention<f16, 64>));
+  print(*trace<kernels::attention_arguments<f16>>("attention", "sm_90a", [](block& cta, const kernels::attention_arguments<f16>& in) { kernels::block_attention<f16, 64, 64>(cta, in); }));
 }

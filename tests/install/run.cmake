@@ -15,4 +15,12 @@ function(expect text)
     message(FATAL_ERROR "expected \"${text}\" in:\n${output}")
   endif()
 endfunction()
+
+# refuse(TEXT): `output` does not hold TEXT.
+function(refuse text)
+  string(FIND "${output}" "${text}" at)
+  if(NOT at EQUAL -1)
+    message(FATAL_ERROR "expected no \"${text}\" in:\n${output}")
+  endif()
+endfunction()
 set(configure_options -G "${generator}" "-DCMAKE_CXX_COMPILER=${compiler}" "-DCMAKE_CXX_FLAGS=${flags}" "-DCMAKE_EXE_LINKER_FLAGS=${link_flags}")

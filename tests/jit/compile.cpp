@@ -156,6 +156,18 @@ TEST_CASE("what the cache gives back is what was compiled") {
   CHECK(device::to_manifest(kept) == device::to_manifest(fresh));
 }
 
+TEST_CASE("an observer hears that a kernel was found, and nothing else") {
+  int found = 0;
+  jit::observer seen;
+  seen.found = [&] { ++found; };
+  jit::compile(*copy("heard"), {.assemble = false}, seen);
+  CHECK(found == 0);
+  jit::compile(*copy("heard"), {.assemble = false}, seen);
+  CHECK(found == 1);
+  CHECK(jit::stored_counters().hits >= 1);
+  CHECK_FALSE(jit::unpack_stored("no entry").has_value());
+}
+
 TEST_CASE("a damaged entry is made again") {
   const std::string want = jit::compile(*copy("damaged"), {.assemble = false}).code.ptx;
   REQUIRE(first_stage(*copy("damaged")) == "cache");
@@ -237,6 +249,10 @@ TEST_CASE("a kernel that would hang is refused before code is generated, unless 
     CHECK(jit::compile(*short_load(), text_only).code.ptx.find(".entry short_load") != std::string::npos);
   }
   CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*copy(), {.assemble = false, .check_protocol = false}));
+  {
+    const environment none("TLX_CHECK", "off");  // an unchecked kernel is no entry for those who want it checked
+    CHECK(jit::stored_key(*copy(), {.assemble = false}) == jit::stored_key(*copy(), {.assemble = false, .check_protocol = false}));
+  }
   jit::compile(*copy(), text_only, seen);
   CHECK(said.rfind("protocol check: nothing found in ", 0) == 0);
 }

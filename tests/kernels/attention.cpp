@@ -1,8 +1,8 @@
-// host::block_attention against float64 on every machine of the run.
+// host::block_attention and its backward pass against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
 #include "tests/support/machines.hpp"
-#include "tests/support/problems.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/support/error.hpp"
 
@@ -12,10 +12,10 @@ constexpr auto half = tile::element::f16;
 
 namespace {
 
-void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t seed = 1) {
+void expect_pass(test::machine_under_test& m, const attention_case& c, std::uint64_t seed) {
   std::string lengths;
   for (size_t i = 0; i < std::min<size_t>(c.lengths.size(), 12); ++i) lengths += cat(c.lengths[i], " ");
-  CAPTURE(cat(tile::name(c.type), " D ", c.dimension, " heads ", c.heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
+  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " block ", c.block, c.causal ? " causal" : "", " D ", c.dimension, " heads ", c.heads, " key heads ", c.key_heads, " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
   try {
     problems::attention_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -23,6 +23,14 @@ void expect(test::machine_under_test& m, const attention_case& c, std::uint64_t 
     CHECK_MESSAGE(v.ok, v.why);
   } catch (const error& e) {
     FAIL_CHECK(std::string(e.what()));
+  }
+}
+
+// Both passes.
+void expect(test::machine_under_test& m, attention_case c, std::uint64_t seed = 1) {
+  for (const bool backward : {false, true}) {
+    c.backward = backward;
+    expect_pass(m, c, seed);
   }
 }
 
@@ -114,5 +122,30 @@ TEST_CASE("a production batch is right where it is sampled") {
     if (!m.is_gpu()) return;
     expect(m, {.lengths = lengths, .heads = 4, .dimension = 128, .type = half, .sample_tiles = 500});
     expect(m, {.lengths = std::vector<int>(70000, 1), .heads = 1, .dimension = 64, .sample_tiles = 500});  // more CTAs than a y or z axis takes
+  });
+}
+
+TEST_CASE("every pair of block and head dimension is right, whole blocks, partial ones and one token") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const auto& [block, d] : {std::pair(64, 96), std::pair(64, 256), std::pair(128, 64), std::pair(128, 96), std::pair(128, 128)}) {
+      expect(m, {.lengths = {1, 0, block, block + 1, block - 1}, .heads = 1, .dimension = d, .block = block, .poisoned = {2}});
+      expect(m, {.lengths = {3 * block / 2, 2}, .heads = 2, .dimension = d, .block = block, .type = half, .pad = 8});
+    }
+  });
+}
+
+TEST_CASE("causal blocks see no later token") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int block : {64, 128})
+      for (const int d : {64, 128}) expect(m, {.lengths = {block + 9, 1, block}, .heads = 2, .dimension = d, .block = block, .causal = true});
+  });
+}
+
+TEST_CASE("heads of q share heads of k and v") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const auto& [heads, keys] : {std::pair(4, 2), std::pair(9, 3), std::pair(7, 1)}) expect(m, {.lengths = {70, 1, 64}, .heads = heads, .key_heads = keys, .dimension = 64, .poisoned = {1}}, 3);
+    for (const int d : {96, 128}) expect(m, {.lengths = {65, 0, 5}, .heads = 4, .key_heads = 2, .dimension = d, .type = half, .pad = 8});
+    expect(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 64, .block = 128, .causal = true}, 4);
+    expect_pass(m, {.lengths = {130, 5}, .heads = 4, .key_heads = 2, .dimension = 128, .block = 128, .causal = true}, 4);
   });
 }

@@ -92,7 +92,7 @@ TEST_CASE("pointers and strides that no kernel can use are refused by name") {
   });
 }
 
-TEST_CASE("attention refuses dimensions and types that it was not built for, and offsets that are not there") {
+TEST_CASE("attention refuses shapes, heads and types that it was not built for, and offsets that are not there") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     device::buffer memory(*m.on, 1 << 16);
     const host::tokens t{memory.where()};
@@ -104,9 +104,21 @@ TEST_CASE("attention refuses dimensions and types that it was not built for, and
     CHECK(run(p) == "pointer-null");
     p.offsets = memory.where() + 2;
     CHECK(run(p) == "pointer-misaligned");
-    p.dimension = 96;
-    CHECK(run(p) == "attention-dimension");
+    p.dimension = 80;
+    CHECK(run(p) == "attention-shape");
     p.dimension = 64;
+    p.block = 256;
+    CHECK(run(p) == "attention-shape");
+    p.block = 64;
+    p.heads = 3;
+    p.key_heads = 2;
+    CHECK(run(p) == "attention-heads");
+    p.heads = 4;
+    p.block = 128;
+    p.dimension = 128;
+    CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
+    p.heads = p.key_heads = 1;
+    p.block = p.dimension = 64;
     p.type = tile::element::f32;
     CHECK(run(p) == "attention-type");
   });

@@ -37,6 +37,9 @@ SAME(jit_error_log_buffer, CU_JIT_ERROR_LOG_BUFFER);
 SAME(jit_error_log_bytes, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES);
 SAME(jit_log_verbose, CU_JIT_LOG_VERBOSE);
 SAME(pointer_on_device, CU_POINTER_ATTRIBUTE_DEVICE_POINTER);
+SAME(pointer_device_ordinal, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL);
+SAME(error_peer_access_already_enabled, CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+SAME(capture_active, CU_STREAM_CAPTURE_STATUS_ACTIVE);
 SAME(stream_non_blocking, CU_STREAM_NON_BLOCKING);
 SAME(event_default, CU_EVENT_DEFAULT);
 SAME(capture_thread_local, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -80,6 +83,8 @@ static_assert(offsetof(mine::launch_config, shared_bytes) == offsetof(CUlaunchCo
 static_assert(offsetof(mine::launch_config, where) == offsetof(CUlaunchConfig, hStream));
 static_assert(offsetof(mine::launch_config, attributes) == offsetof(CUlaunchConfig, attrs));
 static_assert(offsetof(mine::launch_config, attribute_count) == offsetof(CUlaunchConfig, numAttrs));
+static_assert(sizeof(mine::kernel_node) == sizeof(CUDA_KERNEL_NODE_PARAMS_v1) && offsetof(mine::kernel_node, arguments) == offsetof(CUDA_KERNEL_NODE_PARAMS_v1, kernelParams));
+static_assert(offsetof(mine::kernel_node, shared_bytes) == offsetof(CUDA_KERNEL_NODE_PARAMS_v1, sharedMemBytes));
 static_assert(sizeof(mine::launch_attribute) == sizeof(CUlaunchAttribute));
 static_assert(offsetof(mine::launch_attribute, value) == offsetof(CUlaunchAttribute, value));
 static_assert(offsetof(CUlaunchAttributeValue, clusterDim) == 0 && offsetof(CUlaunchAttributeValue, programmaticStreamSerializationAllowed) == 0);

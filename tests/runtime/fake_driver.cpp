@@ -1,6 +1,7 @@
 #include "fake_driver.hpp"
 #include "tlx/support/watch_record.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -19,6 +20,12 @@ int primary_storage = 0;
 std::uint64_t watch_words[2];  // the variables of a watched module: state, address of the records
 thread_local std::vector<cu::context> stack;
 void (*look)(const cu::launch_config*, void**) = nullptr;
+std::atomic<bool> capturing{false};
+std::atomic<std::uintptr_t> recorded_launches{0};
+thread_local cu::graph_node last_node = nullptr;
+cu::context stream_owner = nullptr;
+int peers = 1;
+constexpr unsigned long long host_memory = 0x1000, far_memory = 0xff00000000000000;  // the ends of what kernels reach
 
 cu::context primary() { return reinterpret_cast<cu::context>(&primary_storage); }
 
@@ -61,6 +68,9 @@ FAKE cuDevicePrimaryCtxRelease_v2(int) { --retained; return 0; }
 FAKE cuCtxGetCurrent(cu::context* out) { *out = stack.empty() ? nullptr : stack.back(); return called("cuCtxGetCurrent"); }
 FAKE cuCtxPushCurrent_v2(cu::context c) { COUNTED(cuCtxPushCurrent_v2); stack.push_back(c); return 0; }
 FAKE cuCtxPopCurrent_v2(cu::context* out) { *out = stack.back(); stack.pop_back(); return 0; }
+FAKE cuCtxGetDevice(int* out) { *out = stack.empty() || stack.back() == primary() ? 0 : 1; return in_context("cuCtxGetDevice"); }
+FAKE cuDeviceCanAccessPeer(int* out, int, int) { *out = peers; return called("cuDeviceCanAccessPeer"); }
+FAKE cuCtxEnablePeerAccess(cu::context, unsigned) { return in_context("cuCtxEnablePeerAccess"); }
 FAKE cuCtxSynchronize() { return in_context("cuCtxSynchronize"); }
 FAKE cuMemGetInfo_v2(size_t* free_bytes, size_t* total) { *free_bytes = 10; *total = 1000; return 0; }
 FAKE cuMemAlloc_v2(unsigned long long* out, size_t bytes) {
@@ -89,7 +99,18 @@ FAKE cuModuleGetGlobal_v2(unsigned long long* out, size_t* bytes, cu::module, co
 }
 FAKE cuEventQuery(cu::event) { return in_context("cuEventQuery"); }
 FAKE cuStreamIsCapturing(cu::stream, int* status) { *status = 0; return in_context("cuStreamIsCapturing"); }
-FAKE cuPointerGetAttribute(void* out, int, unsigned long long where) { IN_CONTEXT(cuPointerGetAttribute); std::memcpy(out, &where, 8); return 0; }
+FAKE cuPointerGetAttribute(void* out, int what, unsigned long long where) {
+  IN_CONTEXT(cuPointerGetAttribute);
+  const bool far = where >= far_memory;  // of another GPU
+  if (what == 9) {
+    const int ordinal = far ? 1 : 0;
+    std::memcpy(out, &ordinal, sizeof ordinal);
+    return where < host_memory ? 1 : 0;
+  }
+  if (where < host_memory || far) return 1;
+  std::memcpy(out, &where, 8);
+  return 0;
+}
 FAKE cuModuleLoadDataEx(cu::module* out, const void*, unsigned count, int* options, void** values) {
   for (unsigned i = 0; i < count; ++i) {
     if (options[i] == 3) std::strcpy(static_cast<char*>(values[i]), "info line\nptxas info : (C7508) Potential Performance Loss\n");
@@ -114,6 +135,7 @@ FAKE cuFuncGetAttribute(int* out, int what, cu::function) {
 FAKE cuFuncSetAttribute(cu::function, int, int value) { IN_CONTEXT(cuFuncSetAttribute); return value > 232448 - 512 ? 1 : 0; }
 FAKE cuLaunchKernelEx(const cu::launch_config* how, cu::function, void** arguments, void**) {
   IN_CONTEXT(cuLaunchKernelEx);
+  if (capturing) ++recorded_launches;
   if (look) look(how, arguments);
   return 0;
 }
@@ -128,6 +150,25 @@ FAKE cuTensorMapEncodeTiled(cu::tensor_map* out, int element, unsigned rank, voi
   out->opaque[5] = static_cast<std::uint64_t>(element | swizzle << 8 | promotion << 16 | fill << 24);
   return 0;
 }
+FAKE cuStreamGetCaptureInfo_v2(cu::stream, int* status, std::uint64_t* id, cu::graph* graph, const cu::graph_node** last, size_t* count) {
+  IN_CONTEXT(cuStreamGetCaptureInfo_v2);
+  std::lock_guard lock(guard);
+  *status = capturing ? 1 : 0;
+  *id = 9;
+  *graph = reinterpret_cast<cu::graph>(&counts);
+  last_node = reinterpret_cast<cu::graph_node>(recorded_launches.load());
+  *last = &last_node;
+  *count = recorded_launches > 0 ? 1 : 0;
+  return 0;
+}
+FAKE cuGraphExecKernelNodeSetParams(cu::graph_exec, cu::graph_node which, const cu::kernel_node* to) {
+  IN_CONTEXT(cuGraphExecKernelNodeSetParams);
+  const cu::launch_config how{to->grid_x, to->grid_y, to->grid_z, to->block_x, to->block_y, to->block_z, to->shared_bytes, reinterpret_cast<cu::stream>(which), nullptr, 0};
+  if (look) look(&how, to->arguments);
+  return 0;
+}
+FAKE cuStreamWaitEvent(cu::stream, cu::event, unsigned) { return in_context("cuStreamWaitEvent"); }
+FAKE cuStreamGetCtx(cu::stream, cu::context* out) { *out = stream_owner ? stream_owner : primary(); return called("cuStreamGetCtx"); }
 FAKE cuStreamCreate(cu::stream* out, unsigned) { IN_CONTEXT(cuStreamCreate); *out = reinterpret_cast<cu::stream>(&counts); return 0; }
 FAKE cuStreamDestroy_v2(cu::stream) { return in_context("cuStreamDestroy_v2"); }
 FAKE cuStreamSynchronize(cu::stream) { return in_context("cuStreamSynchronize"); }
@@ -136,8 +177,8 @@ FAKE cuEventDestroy_v2(cu::event) { return in_context("cuEventDestroy_v2"); }
 FAKE cuEventRecord(cu::event, cu::stream) { return in_context("cuEventRecord"); }
 FAKE cuEventSynchronize(cu::event) { return in_context("cuEventSynchronize"); }
 FAKE cuEventElapsedTime(float* ms, cu::event, cu::event) { *ms = 1.5f; return in_context("cuEventElapsedTime"); }
-FAKE cuStreamBeginCapture_v2(cu::stream, int) { return in_context("cuStreamBeginCapture_v2"); }
-FAKE cuStreamEndCapture(cu::stream, cu::graph* out) { *out = reinterpret_cast<cu::graph>(&counts); return in_context("cuStreamEndCapture"); }
+FAKE cuStreamBeginCapture_v2(cu::stream, int) { capturing = true; recorded_launches = 0; return in_context("cuStreamBeginCapture_v2"); }
+FAKE cuStreamEndCapture(cu::stream, cu::graph* out) { capturing = false; *out = reinterpret_cast<cu::graph>(&counts); return in_context("cuStreamEndCapture"); }
 FAKE cuGraphDestroy(cu::graph) { return called("cuGraphDestroy"); }
 FAKE cuGraphInstantiateWithFlags(cu::graph_exec* out, cu::graph, unsigned long long) {
   IN_CONTEXT(cuGraphInstantiateWithFlags);
@@ -149,11 +190,13 @@ FAKE cuGraphLaunch(cu::graph_exec, cu::stream) { return in_context("cuGraphLaunc
 
 extern "C" __attribute__((visibility("default"))) fake_control fake_driver_control() {
   return {[](const char* symbol) { std::lock_guard lock(guard); return counts[symbol]; },
-          [] { std::lock_guard lock(guard); counts.clear(); failures.clear(); look = nullptr; },
+          [] { std::lock_guard lock(guard); counts.clear(); failures.clear(); look = nullptr; stream_owner = nullptr; peers = 1; },
           [](const char* symbol, int code) { std::lock_guard lock(guard); failures[symbol] = code; },
           [] { return static_cast<int>(stack.size()); },
           primary,
           [] { return retained; },
           [](void (*f)(const cu::launch_config*, void**)) { look = f; },
-          [] { return watch_words; }};
+          [] { return watch_words; },
+          [](cu::context c) { stream_owner = c; },
+          [](int can) { peers = can; }};
 }

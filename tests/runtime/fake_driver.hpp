@@ -11,4 +11,6 @@ struct fake_control {
   int (*retained)();
   void (*on_launch)(void (*look)(const tlx::runtime::cu::launch_config*, void** arguments));
   std::uint64_t* (*watch_words)();                   // a watched module's two variables: state, address of the records
+  void (*own_streams)(tlx::runtime::cu::context c);  // whose streams all are, until reset; any but the primary one is of GPU 1
+  void (*peers)(int can);                            // whether GPUs reach each other, until reset
 };

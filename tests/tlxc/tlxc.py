@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Drives tlxc as a user would and checks exit codes, messages and files.
 
-  tlxc.py GROUP TLXC [PLUGIN BROKEN_PLUGIN PREBUILT]     one group of checks; exit 1 if any fails, 77 if something it needs is absent
+  tlxc.py GROUP TLXC [PLUGIN BROKEN_PLUGIN PREBUILT PROGRAM COMPILER]     one group of checks; exit 1 if any fails, 77 if something it needs is absent
 """
 import hashlib
 import json
@@ -41,11 +41,12 @@ def expect(code, *words, out=(), err=(), **more):
 
 
 def usage(tlxc, folder, *_):
-    for verb in ("build", "list", "print", "run", "sim", "show", "explain", "cache"):
+    for verb in ("build", "inspect", "sign", "list", "print", "run", "sim", "show", "explain", "cache"):
         expect(0, tlxc, "--help", out=verb)
         expect(0, tlxc, verb, "--help", out=f"usage: tlxc {verb}")
     version = next(line.split('"')[1] for line in (SOURCE / "include/tlx/version.hpp").read_text().splitlines() if "version_string" in line)
     expect(0, tlxc, "--version", out=version)
+    expect(1, tlxc, "--assembler", TLX_HIDE_TOOLKIT="1", err="[assembler-missing]")
     expect(2, tlxc)
     expect(2, tlxc, "frobnicate", err='no verb "frobnicate"')
     expect(2, tlxc, "print", err="expected KERNEL")
@@ -54,6 +55,11 @@ def usage(tlxc, folder, *_):
     expect(2, tlxc, "print", "gemm_bf16_128x128_nt", "--target", "sm_120", err="sm_100a")
     expect(2, tlxc, "print", "gemm_bf16_128x128_nt", "--after", "lunch", err="insert-barriers")
     expect(2, tlxc, "build", "--arch", "sm_90a", err="--out")
+    expect(2, tlxc, "build", "--arch", "sm_90a", "--out", folder, "--header", folder / "x.hpp", err="--header describes a bundle")
+    expect(2, tlxc, "build", "--arch", "sm_90a", "-o", err="-o needs a value")
+    expect(2, tlxc, "build", "--arch", "sm_90a", "--object", folder / "x.o", "--machine", "vax", "--kernels", "only_nothing", err="matches none")
+    expect(2, tlxc, "build", "--arch", "sm_90a", "-o", folder / "x.tlxb", "--namespace", "my kernels", err="no identifier")
+    expect(2, tlxc, "sign", folder / "x.tlxb", err="--signature FILE or --remove")
     expect(2, tlxc, "build", "--arch", "sm_90a", "--out", folder, "--kernels", "nothing_like_it", err="matches none")
     expect(2, tlxc, "build", "--arch", "sm_90a", "--out", folder, "--jobs", "0", err="at least 1")
     expect(3, tlxc, "sim", err="expected CASE_DIR")
@@ -205,7 +211,7 @@ def check_bundle(folder, cubins):
     return bundle
 
 
-def build(tlxc, folder, plugin, broken, prebuilt):
+def build(tlxc, folder, plugin, broken, prebuilt, *_):
     names = expect(0, tlxc, "list", "--from", plugin).split()
     check(names[:3] == ["scaled_sum_16x64", "scaled_sum_32x128", "only_sum"] and "block_attention_f16_d128" in names, f"kernels of the library: {names[:5]}")
     words = [tlxc, "build", "--from", plugin, "--kernels", "^(scaled_sum|gemm_bf16_128x128|block_attention_bf16_d64)", "--arch", "sm_90a,sm_100a", "--arch", "sm_103a"]
@@ -225,6 +231,8 @@ def build(tlxc, folder, plugin, broken, prebuilt):
 
     expect(0, tlxc, "build", "--from", plugin, "--kernels", "only_sum", "--arch", "sm_100f", "--ptx-only", "--out", folder / "ptx", TLX_HIDE_TOOLKIT="1")
     check_bundle(folder / "ptx", False)
+    expect(0, tlxc, "build", plugin, "--kernels", "only_sum", "--arch", "sm_90a", "--out", folder / "or_ptx", "--or-ptx", TLX_HIDE_TOOLKIT="1")
+    check_bundle(folder / "or_ptx", False)
     expect(1, tlxc, "build", "--from", plugin, "--kernels", "only_sum", "--arch", "sm_90a", "--out", folder / "none", TLX_HIDE_TOOLKIT="1", err="[assembler-missing]")
     check(not (folder / "none").exists(), "nothing is written without an assembler")
     expect(1, tlxc, "build", "--from", broken, "--arch", "sm_90a", "--ptx-only", "--out", folder / "none",
@@ -232,7 +240,117 @@ def build(tlxc, folder, plugin, broken, prebuilt):
     check(not (folder / "none").exists(), "a bundle that failed is not written")
 
 
-GROUPS = {"usage": usage, "explain": explain, "sim": sim, "sim_cases": sim_cases, "print": print_stages, "show": show, "run": run_kernels, "cache": cache, "build": build}
+def has_assembler(tlxc, folder, plugin):
+    return "[assembler-missing]" not in run(tlxc, "build", plugin, "--arch", "sm_90a", "--out", folder / "probe", "--kernels", "only_sum").stderr
+
+
+def bundle(tlxc, folder, plugin, broken, prebuilt, *_):
+    words = [tlxc, "build", plugin, "--kernels", "^(scaled_sum|only_sum|block_attention_bf16_d64)", "--arch", "sm_90a,sm_100a", "--package", "shop", "--package-version", "1.2"]
+    cubins = has_assembler(tlxc, folder, plugin)
+    if not cubins:
+        words.append("--ptx-only")
+    one, two, file = folder / "one", folder / "two", folder / "one/shop.tlxb"
+    for out, jobs in ((one, 1), (two, 3)):
+        out.mkdir()
+        expect(0, *words, "--ptx", "-o", out / "shop.tlxb", "--header", out / "shop.hpp", "--object", out / "shop.o", "--jobs", jobs, err=("[8/8]", "bundle of", "ms each"))
+    for name in ("shop.tlxb", "shop.hpp", "shop.o"):
+        check((one / name).read_bytes() == (two / name).read_bytes(), f"two builds give the same {name}")
+    data = file.read_bytes()
+    check(str(SOURCE).encode() not in data and data[96:97] == b"{" and data in (one / "shop.o").read_bytes(), "the list is text, the object holds the file, and no path is in them")
+
+    digest = expect(0, tlxc, "inspect", file, "--digest").strip()
+    length = int.from_bytes(data[16:24], "little")
+    check(digest == hashlib.sha256(data[96:96 + length]).hexdigest() == data[32:96].decode() and digest in (one / "shop.hpp").read_text(), "the digest is that of the list, and stands in the header")
+    expect(0, tlxc, "inspect", file, out=("package    shop 1.2", digest, "scaled_sum_32x128", "4 kernels, 2 targets (sm_100a, sm_90a)"))
+    shown = json.loads(expect(0, tlxc, "inspect", file, "--json"))
+    check(shown["sha256"] == digest and shown["package"] == {"name": "shop", "version": "1.2"} and len(shown["kernels"]) == 8, "inspect --json shows the package")
+    stored = sum(k["cubin"]["stored_bytes"] for k in shown["kernels"]) if cubins else 0
+    alone = folder / "alone.tlxb"
+    expect(0, *words, "-o", alone)
+    check(not cubins or alone.stat().st_size < 2 * stored, f"a bundle of {alone.stat().st_size} bytes is at most twice its {stored} bytes of compressed cubins")
+    expect(0, *words, "-o", alone, "--no-compression", "--arch", "sm_103a")
+    expect(0, tlxc, "inspect", alone, out="sm_103a")
+
+    for target in ("sm_90a", "sm_100a"):
+        expect(0, prebuilt, f"sim:{target}", file, "scaled_sum", "32x128", digest, out=("shop 1.2, 8 entries, last scaled_sum 32x128 sm_90a", "scaled_sum_32x128: 0 of"))
+        expect(0, prebuilt, f"sim:{target}", file, "only_sum", "", digest, out="only_sum: 0 of")
+    expect(1, prebuilt, "sim:sm_103a", file, "only_sum", "", digest, out=("[bundle-target-missing]", "it was built for: sm_100a, sm_90a"))
+    expect(1, prebuilt, "sim:sm_90a", file, "only_sum", "", "0" * 64, out="[bundle-not-expected]")
+    expect(1, prebuilt, "sim:sm_90a", file, "scaled_sum", "", digest, out="[bundle-configuration-missing]")
+
+    (folder / "signature").write_bytes(b"\x00signed\xff")
+    expect(0, tlxc, "sign", file, "--signature", folder / "signature")
+    expect(0, tlxc, "inspect", file, out=("signature  8 bytes", digest))
+    expect(0, tlxc, "sign", file, "--remove")
+    check(file.read_bytes() == data, "a bundle whose signature was removed is as it was")
+    file.write_bytes(data[:-40] + bytes([data[-40] ^ 1]) + data[-39:])
+    expect(1, tlxc, "inspect", file, err="[bundle-damaged]")
+    file.write_bytes(data[:-40])
+    expect(1, tlxc, "inspect", file, err="[bundle-malformed]")
+    expect(1, tlxc, "build", broken, "--arch", "sm_90a", "--ptx-only", "-o", folder / "none.tlxb", err="[build-failed]")
+    check(not (folder / "none.tlxb").exists(), "a bundle that failed is not written")
+
+
+def parameters_in_cubin(cubin, entry):
+    """Offset and size of each entry parameter, as ptxas wrote them: records of kind KPARAM_INFO (0x17) in section .nv.info.ENTRY."""
+    u = lambda at, size: int.from_bytes(cubin[at:at + size], "little")
+    sections = [(u(u(40, 8) + 64 * i, 4), u(u(40, 8) + 64 * i + 24, 8), u(u(40, 8) + 64 * i + 32, 8)) for i in range(u(60, 2))]
+    names = sections[u(62, 2)][1]
+    start, size = next((at, size) for name, at, size in sections if cubin[names + name:].split(b"\0", 1)[0] == f".nv.info.{entry}".encode())
+    found, at = {}, start
+    while at < start + size:
+        form, kind, value = cubin[at], cubin[at + 1], u(at + 2, 2)
+        if form == 4 and kind == 0x17:  # ordinal, offset; the size stands in the upper 14 bits of the last word
+            found[u(at + 8, 2)] = (u(at + 10, 2), u(at + 12, 4) >> 18)
+        at += 4 + (value if form == 4 else 0)
+    return [found[i] for i in sorted(found)]
+
+
+def kernels_header(tlxc, folder, plugin, broken, prebuilt, program, compiler):
+    if not has_assembler(tlxc, folder, plugin):
+        return 77
+    out, bundle_file = folder / "out", folder / "x.tlxb"
+    expect(0, tlxc, "build", plugin, "--kernels", "^(scaled_sum|gemm_bf16_128x128|block_attention_bf16_d64)", "--arch", "sm_90a,sm_100a", "--out", out, "-o", bundle_file)
+    for kernel in json.loads(expect(0, tlxc, "inspect", bundle_file, "--json"))["kernels"]:
+        name = kernel["manifest"]["entry"]
+        ours = [(f["offset"], f["bytes"]) for f in kernel["parameter_block"]]
+        theirs = parameters_in_cubin((out / f"{name}.{kernel['target']}.cubin").read_bytes(), name)
+        theirs = [(offset - theirs[0][0], size) for offset, size in theirs]
+        check(ours == theirs, f"{name}: parameters at {ours}, in the cubin at {theirs}")
+    (folder / "use.c").write_text('''#include "out/kernels.h"
+#include <stdio.h>
+int main(void) {
+  static gemm_bf16_128x128_nt_sm_90a_parameters p;
+  void *pointers[gemm_bf16_128x128_nt_sm_90a_field_count];
+  int64_t grid[3];
+  gemm_bf16_128x128_nt_sm_90a_pointers(&p, pointers);
+  if (pointers[0] != p.a_map || pointers[gemm_bf16_128x128_nt_sm_90a_field_count - 1] != (void *)&p.alpha) return 1;
+  p.c_extent_0 = 300, p.c_extent_1 = 1000;
+  gemm_bf16_128x128_nt_sm_90a_grid(&p, 132, grid);
+  printf("%s %d %d: %d %d %d; %s %d %d\\n", gemm_bf16_128x128_nt_sm_90a_entry, gemm_bf16_128x128_nt_sm_90a_block, gemm_bf16_128x128_nt_sm_90a_shared_bytes > 100000, (int)grid[0], (int)grid[1], (int)grid[2],
+         gemm_bf16_128x128_nt_sm_90a_maps[0].view, gemm_bf16_128x128_nt_sm_90a_maps[0].rank, gemm_bf16_128x128_nt_sm_90a_maps[0].swizzle_bytes);
+  return 0;
+}
+''')
+    for options in (["-x", "c", "-std=c11"], ["-x", "c++", "-std=c++20"]):
+        ran = run(compiler, *options, "-Wall", "-Wextra", "-Wno-unused", "-Werror", folder / "use.c", "-o", folder / "use")
+        check(ran.returncode == 0, f"kernels.h compiles: {ran.stderr[-1500:]}")
+        # 3 x 8 tiles on 132 processors: a persistent kernel starts as many CTAs as there are tiles, at most
+        expect(0, folder / "use", out="gemm_bf16_128x128_nt 384 1: 24 1 1; a 2 128")
+
+
+def program_kernels(tlxc, folder, plugin, broken, prebuilt, program, *_):
+    check(expect(0, program).strip() == "its own work", "a user starts it and it does its own work")
+    check(expect(0, tlxc, "list", program).split() == ["add_one"], "its kernels have names")
+    expect(0, tlxc, "build", program, "--arch", "sm_90a,sm_103a", "--ptx-only", "-o", folder / "program.tlxb", err="[2/2]")
+    expect(0, tlxc, "inspect", folder / "program.tlxb", out=("add_one", "sm_103a"))
+    expect(0, tlxc, "print", "add_one", "--from", program, "--after", "ptx", out=".target sm_90a")
+    expect(1, tlxc, "list", prebuilt, err=("[kernel-library-foreign]", "was not started"))
+    expect(1, tlxc, "list", "/bin/true", err="[kernel-library-foreign]")
+
+
+GROUPS = {"usage": usage, "explain": explain, "sim": sim, "sim_cases": sim_cases, "print": print_stages, "show": show, "run": run_kernels, "cache": cache, "build": build,
+          "bundle": bundle, "kernels_header": kernels_header, "program": program_kernels}
 
 
 def main(group, tlxc, *rest):

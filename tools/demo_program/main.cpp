@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
 #include "tlx/jit/machines.hpp"
 #include "tlx/runtime/gpu.hpp"

@@ -1,5 +1,6 @@
 #include "arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "tlx/support/text.hpp"
@@ -16,7 +17,8 @@ arguments::arguments(const verb& of, const std::vector<std::string>& words) {
       options = false;
       continue;
     }
-    if (!options || word.rfind("--", 0) != 0) {
+    const auto is_known = [&] { return std::any_of(of.options.begin(), of.options.end(), [&](const option& o) { return word == o.name; }); };  // "-o"
+    if (!options || (word.rfind("--", 0) != 0 && !is_known())) {
       words_.push_back(word);
       continue;
     }

@@ -1,19 +1,20 @@
-// Ahead of time: every kernel for every target, and one manifest.json that says what is there. The same input gives the same bytes.
+// Ahead of time: every kernel for every target, into one bundle, into plain files, or both. The same input gives the same bytes.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
-#include <mutex>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <thread>
 
+#include "folder.hpp"
+#include "header.hpp"
+#include "object.hpp"
+#include "progress.hpp"
 #include "source.hpp"
+#include "tlx/bundle/write.hpp"
 #include "tlx/codegen/to_ptx.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
-#include "tlx/jit/sha256.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/version.hpp"
@@ -22,7 +23,6 @@
 namespace tlxc {
 
 using tlx::cat;
-using json = nlohmann::ordered_json;
 
 namespace {
 
@@ -52,10 +52,30 @@ std::regex pattern_of(const arguments& given) {
   }
 }
 
+// What is written, and how it is called.
+struct outputs {
+  std::string folder, bundle, header, object, name_space, symbol, machine;
+  tlx::bundle::package about;
+  tlx::bundle::write_options how;
+};
+
+outputs outputs_of(const arguments& given, const std::string& assembler) {
+  outputs to{.folder = given.text("--out"), .bundle = given.text("-o"), .header = given.text("--header"), .object = given.text("--object")};
+  if (to.folder.empty() && to.bundle.empty() && to.object.empty()) throw usage_error("expected -o FILE.tlxb, --object FILE.o or --out DIR");
+  if (!to.header.empty() && to.bundle.empty() && to.object.empty()) throw usage_error("--header describes a bundle: expected -o FILE.tlxb or --object FILE.o with it");
+  to.about = {given.text("--package"), given.text("--package-version"), tlx::version_string, tlx::codegen::llvm_version(), assembler};
+  to.name_space = given.text("--namespace", identifier(to.about.name, "kernels"));
+  to.symbol = to.object.empty() ? "" : to.name_space + "_bundle";
+  to.machine = given.text("--machine", host_machine());
+  to.how = {.cubin = !assembler.empty(), .ptx = given.has("--ptx") || assembler.empty(), .compress = !given.has("--no-compression")};
+  if (identifier(to.name_space, "") != to.name_space) throw usage_error(cat("--namespace \"", to.name_space, "\" is no identifier"));
+  return to;
+}
+
 // Each worker takes the next job; what a job raises is kept with it.
-void compile_all(std::vector<job>& jobs, const tlx::jit::compile_options& how, size_t workers) {
-  std::atomic<size_t> next{0}, done{0};
-  std::mutex printing;
+double compile_all(std::vector<job>& jobs, const tlx::jit::compile_options& how, size_t workers) {
+  std::atomic<size_t> next{0};
+  progress shown(jobs.size());
   const auto work = [&] {
     for (size_t i = next++; i < jobs.size(); i = next++) {
       job& j = jobs[i];
@@ -64,51 +84,28 @@ void compile_all(std::vector<job>& jobs, const tlx::jit::compile_options& how, s
       } catch (const std::exception& e) {
         j.error = e.what();
       }
-      std::lock_guard lock(printing);
-      std::fprintf(stderr, "[%zu/%zu] %s %s%s\n", ++done, jobs.size(), j.kernel->full_name().c_str(), j.target.c_str(), j.error.empty() ? "" : " FAILED");
-      for (const std::string& advisory : j.made.used.advisories) std::fprintf(stderr, "  %s\n", advisory.c_str());
+      shown.step(cat(j.kernel->full_name(), " ", j.target, j.error.empty() ? "" : " FAILED"), j.made.used.advisories);
     }
   };
   std::vector<std::thread> pool;
   for (size_t i = 1; i < std::min(workers, jobs.size()); ++i) pool.emplace_back(work);
   work();
   for (std::thread& t : pool) t.join();
+  return shown.seconds();
 }
 
-json file_entry(const std::string& folder, const std::string& name, const std::string& bytes) {
-  tlx::write_file(folder + "/" + name, bytes);
-  return {{"path", name}, {"bytes", bytes.size()}, {"sha256", tlx::jit::sha256_hex(bytes)}};
-}
-
-// Files of one kernel: its own manifest, which tlx_load() takes as it is, PTX, and the cubin if there is one.
-json kernel_row(const std::string& folder, const job& j) {
-  const std::string stem = j.kernel->full_name() + "." + j.target, manifest = tlx::device::to_manifest(j.made);
-  json row{{"name", j.made.name}, {"kernel", j.kernel->name}, {"configuration", j.kernel->configuration}, {"target", j.target}};
-  row["files"]["manifest"] = file_entry(folder, stem + ".json", manifest);
-  row["files"]["ptx"] = file_entry(folder, stem + ".ptx", j.made.code.ptx);
-  if (!j.made.code.cubin.empty()) row["files"]["cubin"] = file_entry(folder, stem + ".cubin", j.made.code.cubin);
-  row["manifest"] = json::parse(manifest);
-  return row;
-}
-
-int run(const arguments& given) {
-  const std::vector<std::string> targets = targets_of(given);
+std::vector<job> jobs_of(const std::vector<kernel_entry>& kernels, const arguments& given, const std::vector<std::string>& targets) {
   const std::regex wanted = pattern_of(given);
-  const std::string folder = given.text("--out");
-  if (folder.empty()) throw usage_error("expected --out DIR");
-  const bool assemble = !given.has("--ptx-only");
-  const auto workers = static_cast<size_t>(given.number("--jobs", std::max(1U, std::thread::hardware_concurrency()), 1));
-  const std::string assembler = assemble ? tlx::jit::assembler_version() : "";  // before anything is compiled: its absence is an error
-
-  const std::vector<kernel_entry> kernels = kernels_of(given);
   std::vector<job> jobs;
   for (const kernel_entry& k : kernels)
     if (std::regex_search(k.full_name(), wanted))
       for (const std::string& target : targets) jobs.push_back({&k, target, {}, {}});
   if (jobs.empty()) throw usage_error(cat("--kernels \"", given.text("--kernels"), "\" matches none of ", kernels.size(), " kernels; tlxc list shows them"));
   std::sort(jobs.begin(), jobs.end(), [](const job& a, const job& b) { return std::pair(a.kernel->full_name(), a.target) < std::pair(b.kernel->full_name(), b.target); });
+  return jobs;
+}
 
-  compile_all(jobs, {.assemble = assemble, .line_info = given.has("--line-info"), .use_cache = false}, workers);
+void refuse_failures(const std::vector<job>& jobs, bool deny_advisories) {
   size_t failed = 0, advisories = 0;
   for (const job& j : jobs) {
     failed += !j.error.empty();
@@ -118,16 +115,39 @@ int run(const arguments& given) {
   if (failed)
     raise(tlx::user_error({.id = "build-failed", .what = cat(failed, " of ", jobs.size(), " kernels did not compile"), .because = "a bundle is whole or it is not written",
                            .fix = {"mend the kernels named above", "leave them out with --kernels"}}));
-  if (advisories && given.has("--deny-advisories"))
+  if (advisories && deny_advisories)
     raise(tlx::user_error({.id = "advisory-refused", .what = cat("the assembler made ", advisories, " remarks (above)"), .because = "--deny-advisories was given",
                            .fix = {"change the tile or the register budget", "leave out --deny-advisories"}}));
+}
 
-  std::filesystem::create_directories(folder);
-  json bundle{{"format", "tlx-bundle"}, {"version", 1}, {"tlx", tlx::version_string}, {"llvm", tlx::codegen::llvm_version()}, {"assembler", assemble ? json(assembler) : json(nullptr)},
-              {"targets", targets}, {"kernels", json::array()}};
-  for (const job& j : jobs) bundle["kernels"].push_back(kernel_row(folder, j));
-  tlx::write_file(folder + "/manifest.json", bundle.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
-  std::fprintf(stderr, "%zu kernels in %s\n", jobs.size(), folder.c_str());
+void write_bundle(const outputs& to, const std::vector<tlx::bundle::compiled>& kernels) {
+  const std::string bytes = tlx::bundle::pack(to.about, kernels, to.how);
+  const tlx::bundle::bundle made = tlx::bundle::bundle::of_memory(bytes.data(), bytes.size());
+  if (!to.bundle.empty()) tlx::write_file(to.bundle, bytes);
+  if (!to.object.empty()) tlx::write_file(to.object, object_file(bytes, to.symbol, to.machine));
+  if (!to.header.empty()) tlx::write_file(to.header, bundle_header(made, kernels, to.name_space, to.symbol));
+  std::uint64_t cubins = 0, stored = 0;
+  for (const tlx::bundle::entry& e : made.entries()) cubins += e.cubin.bytes, stored += e.cubin.stored_bytes;
+  std::fprintf(stderr, "bundle of %zu bytes: cubins of %llu bytes stored in %llu; digest %s\n", bytes.size(), static_cast<unsigned long long>(cubins), static_cast<unsigned long long>(stored), made.sha256().c_str());
+}
+
+int run(const arguments& given) {
+  const std::vector<std::string> targets = targets_of(given);
+  const bool assemble = !given.has("--ptx-only") && (tlx::jit::has_assembler() || !given.has("--or-ptx"));
+  const auto workers = static_cast<size_t>(given.number("--jobs", std::max(1U, std::thread::hardware_concurrency()), 1));
+  outputs_of(given, "");  // a wrong command line is told before anything is asked of the machine
+  const outputs to = outputs_of(given, assemble ? tlx::jit::assembler_version() : "");  // before anything is compiled: its absence is an error
+
+  const std::vector<kernel_entry> kernels = kernels_of(libraries_of(given), targets);
+  std::vector<job> jobs = jobs_of(kernels, given, targets);
+  const double seconds = compile_all(jobs, {.assemble = assemble, .line_info = given.has("--line-info"), .use_cache = given.has("--cache")}, workers);
+  refuse_failures(jobs, given.has("--deny-advisories"));
+
+  std::vector<tlx::bundle::compiled> made;
+  for (job& j : jobs) made.push_back({j.kernel->name, j.kernel->configuration, std::move(j.made)});
+  if (!to.folder.empty()) write_folder(to.folder, made, targets, to.about);
+  if (!to.bundle.empty() || !to.object.empty()) write_bundle(to, made);
+  std::fprintf(stderr, "%zu kernels in %.1f s: %.0f ms each, %zu at a time\n", jobs.size(), seconds, 1000 * seconds / static_cast<double>(jobs.size()), std::min(workers, jobs.size()));
   return 0;
 }
 
@@ -135,17 +155,29 @@ int run(const arguments& given) {
 
 verb build_verb() {
   return {"build",
-          "",
+          "[LIB.so|PROGRAM ...]",
           0,
-          0,
-          "compiles registered kernels ahead of time: cubins, PTX and a manifest.json",
-          "For each kernel and target: NAME.TARGET.cubin, NAME.TARGET.ptx and NAME.TARGET.json, which tlx_load() of tlx/c.h takes.",
+          1000,
+          "compiles registered kernels ahead of time: into one bundle, into plain cubins, or both",
+          "Kernels are those that the shared libraries and programs register, or tlxc's own. -o and --object write a bundle, which tlx::bundle and tlx/c.h open;\n"
+          "--out writes NAME.TARGET.cubin, .ptx and .json (which tlx_load() of tlx/c.h takes), manifest.json, and kernels.h for people who launch by themselves.",
           {{"--arch", "T,T", "targets: " "sm_90a, sm_100a, sm_103a, sm_100f"},
-           {"--out", "DIR", "where the files go"},
-           {"--from", "LIB.so", "kernels of this shared library instead of tlxc's own; may be repeated"},
+           {"-o", "FILE.tlxb", "the bundle"},
+           {"--header", "FILE.hpp", "C++ for the bundle: its digest, and a struct of typed arguments a kernel"},
+           {"--object", "FILE.o", "the bundle as an object file to link in; --header declares it"},
+           {"--namespace", "NAME", "of the header, and the symbol NAME_bundle (the package's name, or kernels)"},
+           {"--machine", "M", "of the object file: x86_64 or aarch64 (that of tlxc)"},
+           {"--package", "NAME", "name of the bundle"},
+           {"--package-version", "V", "its version"},
+           {"--ptx", nullptr, "PTX beside the cubins: for the simulator, and for drivers that refuse a cubin"},
+           {"--no-compression", nullptr, "for readers that were built without zstd"},
+           {"--out", "DIR", "plain files"},
+           {"--from", "LIB.so", "the same as LIB.so alone; may be repeated"},
            {"--kernels", "REGEX", "only kernels whose name matches (POSIX extended, anywhere in the name)"},
            {"--jobs", "N", "compilations side by side (as many as there are processors)"},
            {"--ptx-only", nullptr, "no cubins; needs no assembler"},
+           {"--or-ptx", nullptr, "where there is no assembler, PTX alone instead of an error: a GPU's driver assembles it"},
+           {"--cache", nullptr, "take kernels from the cache where they are in it, and put them there"},
            {"--line-info", nullptr, "source lines for profilers; the paths of the sources are then in the files"},
            {"--deny-advisories", nullptr, "remarks of the assembler that cost speed are errors"}},
           run};

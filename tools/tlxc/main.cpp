@@ -2,6 +2,7 @@
 // the result, 2 the command line is wrong. `sim` has codes of its own.
 #include <cstdio>
 
+#include "tlx/jit/assemble.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/version.hpp"
@@ -11,18 +12,27 @@ namespace tlxc {
 
 namespace {
 
-std::vector<verb> all_verbs() { return {build_verb(), list_verb(), print_verb(), run_verb(), sim_verb(), show_verb(), explain_verb(), cache_verb()}; }
+std::vector<verb> all_verbs() { return {build_verb(), inspect_verb(), sign_verb(), list_verb(), print_verb(), run_verb(), sim_verb(), show_verb(), explain_verb(), cache_verb()}; }
 
 int help() {
   std::printf("usage: tlxc VERB [arguments]\n\n");
   for (const verb& v : all_verbs()) std::printf("  %-9s %s\n", v.name, v.summary);
-  std::printf("\n  tlxc VERB --help    arguments and options of a verb\n  tlxc --version\n");
+  std::printf("\n  tlxc VERB --help    arguments and options of a verb\n  tlxc --version\n  tlxc --assembler    the assembler that build would use\n");
   return 0;
+}
+
+int assembler() {
+  try {
+    return std::printf("%s\n", tlx::jit::assembler_version().c_str()), 0;
+  } catch (const tlx::error& e) {
+    return std::fprintf(stderr, "%s\n", e.what()), 1;
+  }
 }
 
 int run(const std::vector<std::string>& words) {
   if (words.empty() || words[0] == "--help" || words[0] == "help") return help(), words.empty() ? 2 : 0;
   if (words[0] == "--version") return std::printf("tlxc %s\n", tlx::version_string), 0;
+  if (words[0] == "--assembler") return assembler();
   for (const verb& v : all_verbs()) {
     if (words[0] != v.name) continue;
     for (const std::string& word : words)

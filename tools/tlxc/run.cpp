@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "source.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
@@ -56,15 +57,15 @@ work gemm(const kernels::library_kernel& k, const kernel_entry& entry, host::ses
           [=, &with] { with.run(entry.full_name(), [=](const std::string& target) { return entry.trace(target); }, values); }, [p] { return p->check(); }};
 }
 
-// The problem launches block attention by host::block_attention, which traces the same body under the same name.
+// The problem launches block attention by tlx/host/attention.hpp, which traces the same body under the same name.
 work attention(const kernels::library_kernel& k, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
-  problems::attention_case c{.lengths = {}, .heads = given.number("--heads", gpu ? 4 : 2, 1), .dimension = k.dimension, .type = k.type, .sample_tiles = gpu ? 400 : 0};
+  problems::attention_case c{.lengths = {}, .heads = given.number("--heads", gpu ? 4 : 2, 1), .dimension = k.dimension, .block = k.tokens, .type = k.type, .sample_tiles = gpu ? 400 : 0, .backward = k.backward};
   if (gpu && !given.has("--shape"))
     for (int i = 0; i < 1152; ++i) c.lengths.push_back(1 + (i * 389) % 1024);
   else
     for (std::int64_t n : numbers_of(given.text("--shape", "0,1,63,64,65,200"))) c.lengths.push_back(static_cast<int>(n));
   auto p = std::make_shared<problems::attention_problem>(with.on(), c, seed);
-  return {cat(c.lengths.size(), " sequences, ", p->tokens(), " tokens, ", c.heads, " heads"), 8.0 * static_cast<double>(p->tokens() * c.heads * c.dimension), "GB/s", [=, &with] { p->run(with); },
+  return {cat(c.lengths.size(), " sequences, ", p->tokens(), " tokens, ", c.heads, " heads"), p->bytes(), "GB/s", [=, &with] { p->run(with); },
           [p] { return p->check(); }};
 }
 
@@ -121,7 +122,7 @@ int run(const arguments& given) {
     if (k.name == name) kernel = &k;
   if (!kernel) throw usage_error(cat("there is no library kernel \"", name, "\"; tlxc list shows them"));
   kernel_entry entry;
-  for (const kernel_entry& e : kernels_of(given))
+  for (const kernel_entry& e : kernels_of(libraries_of(given, false), {}))
     if (e.full_name() == name) entry = e;
 
   const bool gpu = machine.rfind("gpu", 0) == 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "program.hpp"
 #include "tlx/c_registry.h"
 #include "tlx/ir/text.hpp"
 #include "tlx/ir/verify.hpp"
@@ -26,8 +27,12 @@ struct registry {
   decltype(&tlx_registry_trace) trace;
 };
 
-void add_all(const registry& of, const std::string& library, std::vector<kernel_entry>& to) {
-  for (size_t i = 0; i < of.count(); ++i) to.push_back({of.name(i), of.configuration(i), library, i, of.trace});
+void add_all(const registry& of, std::vector<kernel_entry>& to) {
+  const auto trace = of.trace;
+  for (size_t i = 0; i < of.count(); ++i)
+    to.push_back({of.name(i), of.configuration(i), [trace, i](const std::string& target, std::string* text) {
+                    return trace(i, target.c_str(), [](void* to_text, const char* bytes, size_t size) { static_cast<std::string*>(to_text)->assign(bytes, size); }, text);
+                  }});
 }
 
 registry open_library(const std::string& path) {
@@ -55,7 +60,7 @@ registry open_library(const std::string& path) {
 
 std::unique_ptr<tlx::ir::kernel> kernel_entry::trace(const std::string& target) const {
   std::string text;
-  const int status = trace_text(index, target.c_str(), [](void* to, const char* bytes, size_t size) { static_cast<std::string*>(to)->assign(bytes, size); }, &text);
+  const int status = trace_text(target, &text);
   if (status != 0) {
     tlx::diagnostic why{.id = "kernel-trace-failed", .what = cat("kernel \"", full_name(), "\" cannot be traced for ", target, ":\n", text)};
     if (status == 1) raise(tlx::user_error(why));
@@ -64,12 +69,21 @@ std::unique_ptr<tlx::ir::kernel> kernel_entry::trace(const std::string& target) 
   return tlx::ir::parse(text);
 }
 
-std::vector<kernel_entry> kernels_of(const arguments& from) {
+std::vector<std::string> libraries_of(const arguments& given, bool words_too) {
+  std::vector<std::string> all = given.all("--from");
+  if (words_too) all.insert(all.end(), given.words().begin(), given.words().end());
+  return all;
+}
+
+std::vector<kernel_entry> kernels_of(const std::vector<std::string>& libraries, const std::vector<std::string>& targets) {
   std::vector<kernel_entry> all;
-  for (const std::string& path : from.all("--from")) add_all(open_library(path), path, all);
-  if (!from.has("--from")) {
+  for (const std::string& path : libraries) {
+    if (is_program(path)) add_program(path, targets, all);
+    else add_all(open_library(path), all);
+  }
+  if (libraries.empty()) {
     tlx::kernels::register_library();
-    add_all({tlx_registry_count, tlx_registry_name, tlx_registry_configuration, tlx_registry_trace}, "", all);
+    add_all({tlx_registry_count, tlx_registry_name, tlx_registry_configuration, tlx_registry_trace}, all);
   }
   return all;
 }
@@ -88,8 +102,9 @@ std::unique_ptr<tlx::ir::kernel> kernel_named(const std::string& what, const std
                              .because = "what a kernel records may depend on its target", .fix = {"leave out --target", "trace the kernel again: tlxc print KERNEL --target " + target}}));
     return k;
   }
-  for (const kernel_entry& k : kernels_of(from))
-    if (k.full_name() == what) return k.trace(target.empty() ? "sm_90a" : target);
+  const std::string wanted = target.empty() ? "sm_90a" : target;
+  for (const kernel_entry& k : kernels_of(libraries_of(from, false), {wanted}))
+    if (k.full_name() == what) return k.trace(wanted);
   throw usage_error(cat("there is no kernel and no file \"", what, "\"; tlxc list shows the kernels"));
 }
 

@@ -93,16 +93,23 @@ class machine {
   // A grid with a zero extent is nothing to do, and does nothing.
   virtual void run(module& code, const std::string& entry, const launch& how) = 0;  // asynchronous on a GPU, complete on the simulator
   virtual void wait() = 0;                                  // all work done; raises what went wrong meanwhile
+
+  /// Expires with the machine: for owners of its memory that may live longer.
+  std::weak_ptr<const void> lifetime() const { return life_; }
+
+ private:
+  std::shared_ptr<const void> life_ = std::make_shared<char>();
 };
 
-/// Owns machine memory.
+/// Owns machine memory. One that outlives its machine (objects with static storage, say) releases nothing: the memory went with the machine or goes with the
+/// process.
 class buffer {
  public:
   buffer() = default;
-  buffer(machine& owner, std::size_t bytes) : owner_(&owner), where_(owner.allocate(bytes)), bytes_(bytes) {}
+  buffer(machine& owner, std::size_t bytes) : owner_(&owner), life_(owner.lifetime()), where_(owner.allocate(bytes)), bytes_(bytes) {}
   buffer(buffer&& other) noexcept { swap(other); }
   buffer& operator=(buffer&& other) noexcept { swap(other); return *this; }
-  ~buffer() { if (owner_) owner_->release(where_); }
+  ~buffer() { if (owner_ && !life_.expired()) owner_->release(where_); }
 
   address where() const { return where_; }
   std::size_t size_bytes() const { return bytes_; }
@@ -110,8 +117,9 @@ class buffer {
   void read(void* to, std::size_t bytes) const { owner_->read(to, where_, bytes); }
 
  private:
-  void swap(buffer& other) noexcept { std::swap(owner_, other.owner_); std::swap(where_, other.where_); std::swap(bytes_, other.bytes_); }
+  void swap(buffer& other) noexcept { std::swap(owner_, other.owner_); std::swap(life_, other.life_); std::swap(where_, other.where_); std::swap(bytes_, other.bytes_); }
   machine* owner_ = nullptr;
+  std::weak_ptr<const void> life_;
   address where_ = 0;
   std::size_t bytes_ = 0;
 };

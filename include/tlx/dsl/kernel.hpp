@@ -66,6 +66,12 @@ class block {
     return {*home_, home_->at(name.where).make(ir::opcode::ring_make, {}, {ir::type::ring_of(Stages, {Specs::type()...})}, {{"name", std::string(name.text)}}).result()};
   }
 
+  /// An accumulator of its own, for products in a loop: mma(acc, a, b, accumulate(i > 0)).
+  template <class T, int Rows, int Cols>
+  operand_of<accumulator_spec<T, Rows, Cols>> make(accumulator_spec<T, Rows, Cols>, location where = location::here()) const {
+    return {home_, home_->at(where).make(ir::opcode::acc_make, {}, {accumulator_spec<T, Rows, Cols>::type()}).result()};
+  }
+
   template <class T> cell<T> carry(const scalar<T>& first) const { return {*home_, first}; }
 
   /// As many CTAs as fit stay on the chip and walk the list with the grid's stride.

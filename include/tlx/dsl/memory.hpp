@@ -30,6 +30,7 @@ struct grid_box { index row, col; };
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
   template <int Keys> tile_of<bool, 1, Keys> key_mask() const { return col_index<1, Keys>(row.home()) < rows; }
+  jagged_box of_head(const index& other) const { return {row, other, rows}; }
 };
 
 /// A global tensor parameter of rank 1 to 5: element strides, innermost stride 1.

@@ -60,6 +60,10 @@ bool register_kernel(const std::string& name, configurations<Plans...>, Body bod
   return true;
 }
 
+/// For programs that register kernels: the first line of main() is `if (tlx::hand_over_kernels()) return 0;`. True when tlxc started the program to get its
+/// kernels (it sets TLX_KERNELS_TO, a file, and TLX_KERNELS_FOR, targets); they are written there then. Raises user_error [file-unwritable].
+bool hand_over_kernels();
+
 }  // namespace tlx
 
 #define TLX_KERNEL(name, arguments, ...) \

@@ -1,4 +1,4 @@
-// Block attention forward in one call.
+// Block attention in one call, forward and backward.
 #pragma once
 #include <cstdint>
 
@@ -15,16 +15,25 @@ struct tokens {
 
 struct attention_problem {
   tile::element type = tile::element::bf16;  // bf16 or f16
-  std::int64_t token_count = 0, heads = 0;
-  int dimension = 64;               // 64 or 128
+  std::int64_t token_count = 0;
+  std::int64_t heads = 0;           // of q and o
+  std::int64_t key_heads = 0;       // of k and v, a divisor of heads; 0: as many
+  int dimension = 64;               // 64, 96, 128; 256 with blocks of 64
+  int block = 64;                   // tokens: 64 or 128
+  bool causal = false;              // a token attends to those of its block that do not come after it
   device::address offsets = 0;      // batch + 1 ascending int32 token numbers on the machine, offsets[0] = 0, the last at most token_count
   std::int64_t batch = 0;
   float scale = 0;                  // 0: 1 / sqrt(dimension)
   std::uint64_t stream = 0;
 };
 
-/// o = softmax(scale * q k^T) v inside blocks of 64 tokens counted from each sequence's start; lengths from 0 up.
-/// Raises user_error: attention-dimension, attention-type, and what bind raises.
+/// o = softmax(scale * q k^T) v inside blocks of tokens counted from each sequence's start; lengths from 0 up.
+/// Raises user_error: attention-shape, attention-type, attention-heads, and what bind raises.
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what);
+
+/// dq, dk, dv of block_attention() for the gradient d_o of its result, in one kernel: o is not needed, nor anything else from the forward pass. The same
+/// bits every time. Raises what block_attention() raises.
+void block_attention_backward(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& d_o, const tokens& dq, const tokens& dk, const tokens& dv,
+                              const attention_problem& what);
 
 }  // namespace tlx::host

@@ -22,6 +22,7 @@ struct observer {
   std::function<void(const std::string& text)> protocol;                   // what the protocol check says, findings included
   std::function<void(const std::string& text)> llvm, ptx;
   std::function<void(const std::string& bytes)> cubin;  // not called when nothing is assembled
+  std::function<void()> found;  // in place of all others but "trace": the kernel was in the cache, or another thread or process has just made it
   std::vector<stage_time>* times = nullptr;
 };
 

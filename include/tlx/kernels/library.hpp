@@ -19,6 +19,8 @@ struct library_kernel {
   bool bias = false, residual = false;             // gemm
   finish activate = finish::none;                  // gemm
   int dimension = 0;                               // attention
+  int tokens = 64;                                 // attention: of a block
+  bool backward = false;                           // attention
 };
 
 /// Registers them in this program or shared library, at the first call. Not from two threads at once.

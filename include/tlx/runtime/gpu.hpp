@@ -17,6 +17,13 @@ int gpu_count();
 /// Launches: [launch-failed] with the call, the kernel and its numbers; [tensor-map-refused]; [entry-missing]; [module-rejected] with the log.
 std::unique_ptr<device::machine> open(int ordinal);
 
+/// The GPU of the calling thread's current context, in that context (cuCtxCreate) and not the primary one. The context must outlive the machine and what is
+/// made on it. Raises user_error [no-current-context].
+std::unique_ptr<device::machine> open_current();
+
+/// From now on kernels on `user` may use the memory of `owner`, another GPU. Raises device_error [peer-access-unavailable].
+void enable_peer(device::machine& user, device::machine& owner);
+
 /// What the driver knows of a loaded kernel: registers, local bytes, static shared bytes, and the advisories of its own assembler for PTX.
 device::resources measure(device::machine& gpu, device::module& code, const std::string& entry);
 
@@ -26,6 +33,10 @@ void prepare(device::machine& gpu, device::module& code, const std::string& entr
 /// Whether kernels on this machine can use an address: memory of the GPU itself, of peers that were enabled, pinned or managed. True for machines
 /// that are no GPU.
 bool reaches(device::machine& m, device::address where);
+
+/// Raises user_error [pointer-not-on-device] for a view that kernels on this machine cannot use, and says whose memory it is. Asks the driver once for each
+/// address. Does nothing for machines that are no GPU.
+void check_pointers(device::machine& m, const device::kernel& k, const std::vector<device::value>& arguments);
 
 /// Tensor maps encoded so far: stays put while launches repeat with the same recipes.
 std::uint64_t maps_encoded(device::machine& gpu);
@@ -37,6 +48,8 @@ void set_wait_limit(device::machine& gpu, double seconds);
 
 struct gpu_context;  // the retained primary context
 
+class event;
+
 /// An instantiated graph. Made by stream::end_capture.
 class graph {
  public:
@@ -45,11 +58,17 @@ class graph {
   ~graph();
   void launch(std::uint64_t stream_handle);  // asynchronous
 
+  /// Kernels that machine::run recorded, on the captured stream and on those that joined it.
+  size_t kernel_count() const;
+  /// Gives recorded kernel `index` (in the order of recording) other arguments and another grid: `how` is a launch of the same kernel with the block, the
+  /// cluster and `dependent` that were recorded. Holds for launches of the graph from now on. Raises user_error [graph-kernel-index], device_error [launch-failed].
+  void update(size_t index, device::machine& gpu, device::module& code, const std::string& entry, const device::launch& how);
+
  private:
   friend class stream;
-  graph() = default;
-  std::shared_ptr<gpu_context> context_;
-  void* executable_ = nullptr;
+  graph();
+  struct state;
+  std::unique_ptr<state> state_;
 };
 
 /// A stream that does not wait for the default stream. `handle()` is its CUstream, for device::launch::stream.
@@ -61,6 +80,7 @@ class stream {
   ~stream();
   std::uint64_t handle() const;
   void wait();           // all work on this stream done; raises what went wrong
+  void wait_for(const event& point);  // work that is put on this stream from here on starts behind the recorded point; the host does not wait
   void begin_capture();  // launches on this stream are recorded from here
   graph end_capture();
 
@@ -81,6 +101,7 @@ class event {
   float ms_since(const event& start) const;  // both recorded and reached
 
  private:
+  friend class stream;
   std::shared_ptr<gpu_context> context_;
   void* handle_ = nullptr;
 };

@@ -84,6 +84,12 @@ constexpr layout tmem_16x256b(int rows, int cols, int warps = 4) {
                      axis_map().add_bit({warp_rows, 0}).add_bit({2 * warp_rows, 0}).add_repeat(warps / 4, {0, part}));
 }
 
+/// The same read of 128 rows by 8 warps, each whole rows: the second warpgroup reads lanes + 16 of each quarter.
+constexpr layout tmem_16x256b_by_rows(int cols) {
+  detail::require_multiple("a 16x256b read has 8 columns (columns, 8)", cols, 8);
+  return make_layout(128, cols, detail::quad_registers(cols), detail::quad_lanes(), axis_map().add_bit({32, 0}).add_bit({64, 0}).add_bit({16, 0}));
+}
+
 /// Accumulator of 128 rows over a CTA pair (layout B): CTA = row / 64, lane = row % 64 + 64 * (column >= cols / 2).
 /// Read by 32x32b: warps 0, 1 of a warpgroup see the left half of the columns, warps 2, 3 the right half.
 constexpr layout tmem_pair_128_32x32b(int cols, int warps = 4) {

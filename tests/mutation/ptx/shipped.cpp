@@ -1,5 +1,6 @@
 // The kernels of the library, on the smallest problems that have more K tiles than stages and several tiles a CTA.
 #include "subject.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
 #include "tlx/host/session.hpp"
 #include "tlx/support/error.hpp"

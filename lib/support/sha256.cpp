@@ -1,10 +1,10 @@
-#include "tlx/jit/sha256.hpp"
+#include "tlx/support/sha256.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-namespace tlx::jit {
+namespace tlx {
 
 namespace {
 
@@ -78,4 +78,4 @@ std::string sha256::hex() {
   return out;
 }
 
-}  // namespace tlx::jit
+}  // namespace tlx

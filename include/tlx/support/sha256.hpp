@@ -1,11 +1,11 @@
-// SHA-256 (FIPS 180-4), for cache keys and content checks.
+// SHA-256 (FIPS 180-4), for cache keys, bundles and content checks.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace tlx::jit {
+namespace tlx {
 
 class sha256 {
  public:
@@ -26,4 +26,4 @@ inline std::string sha256_hex(std::string_view bytes) {
   return digest.hex();
 }
 
-}  // namespace tlx::jit
+}  // namespace tlx
