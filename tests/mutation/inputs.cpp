@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <random>
+#include <string>
 
 #include "tlx/tile/element.hpp"
 
@@ -9,6 +10,13 @@ namespace tlx::mutation {
 
 namespace {
 constexpr std::int64_t gap = 8;  // elements between rows of a matrix: 16 bytes, NaN
+
+/// Of attention kernels, from names like block_attention_bf16_d128; 64 where the name has none.
+std::int64_t head_dimension(const std::string& name) {
+  for (std::size_t at = name.find("_d"); at != std::string::npos; at = name.find("_d", at + 1))
+    if (at + 2 < name.size() && name[at + 2] >= '0' && name[at + 2] <= '9') return std::stol(name.substr(at + 2));
+  return 64;
+}
 }
 
 std::vector<input> inputs_of(const ir::kernel& k) {
@@ -23,7 +31,7 @@ std::vector<input> inputs_of(const ir::kernel& k) {
     if (in.view) {
       const bool table = p->type.rank == 1 && tile::is_integer(e);
       if (table) in.extents = {4};
-      else if (p->type.rank == 3) in.extents = {200, 2, k.name.find("d128") != std::string::npos ? 128 : 64};
+      else if (p->type.rank == 3) in.extents = {200, 2, head_dimension(k.name)};
       else in.extents.assign(static_cast<std::size_t>(p->type.rank), 264);
       in.strides.assign(in.extents.size(), 1);
       for (std::size_t axis = in.extents.size(); axis-- > 1;) in.strides[axis - 1] = in.strides[axis] * in.extents[axis] + (in.extents.size() == 2 ? gap : 0);

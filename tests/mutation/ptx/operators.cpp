@@ -240,6 +240,25 @@ std::vector<std::string> operators() {
   return names;
 }
 
+// Lines where an elected lane works: behind each use of the predicate, or up to where the others skip to.
+static std::vector<int> work_of_elected(const program& p, std::size_t at) {
+  std::vector<int> lines;
+  std::smatch elected, skip;
+  if (!std::regex_search(p.lines[at], elected, std::regex("\\|(%p\\d+),"))) return lines;
+  const std::string name = elected[1];
+  for (std::size_t j = at; j < p.lines.size(); ++j) {
+    const std::string& l = p.lines[j];
+    const bool inverted = has(l, "not.pred") && has(l, (", " + name + ";").c_str());
+    if (!inverted && !has(l, ("@" + name + " ").c_str()) && !has(l, ("@!" + name + " ").c_str())) continue;
+    std::size_t end = j + 12;
+    if (inverted && j + 1 < p.lines.size() && std::regex_search(p.lines[j + 1], skip, std::regex("@%p\\d+ bra\\s+(\\$L\\w+);")))
+      for (std::size_t k = j; k < p.lines.size(); ++k)
+        if (p.lines[k].rfind(skip[1].str() + ":", 0) == 0) end = k;
+    for (std::size_t k = j + 1; k < end; ++k) lines.push_back(static_cast<int>(k));
+  }
+  return lines;
+}
+
 std::string mutant::text(const std::vector<std::string>& lines) const {
   std::string all;
   for (std::size_t k = 0; k < lines.size(); ++k) all += (static_cast<int>(k) + 1 == line ? changed : lines[k]) + "\n";
@@ -262,9 +281,7 @@ std::vector<mutant> mutants(const std::string& ptx) {
         if (changed == l) continue;
         const std::string site = cat(plain[n], changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", n ? plain[n - 1] : std::string());
         out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), changed, {}});
-        // A lane that is elected does its work where the predicate is used.
-        if (std::smatch used; out.back().of == "every-lane" && std::regex_search(l, used, std::regex("\\|(%p\\d+),")))
-          for (std::size_t j = k; j < p.lines.size(); ++j) if (has(p.lines[j], ("@" + used[1].str() + " ").c_str()) || has(p.lines[j], ("@!" + used[1].str() + " ").c_str()) || (has(p.lines[j], "not.pred") && has(p.lines[j], (", " + used[1].str() + ";").c_str()))) for (int near = 1; near < 12; ++near) out.back().also.push_back(static_cast<int>(j) + near);
+        if (out.back().of == "every-lane") out.back().also = work_of_elected(p, k);
         // A leak is reported where the memory was taken.
         if (out.back().of == "drop-dealloc") for (std::size_t j = 0; j < p.lines.size(); ++j) if (has(p.lines[j], "tcgen05.alloc")) out.back().also.push_back(static_cast<int>(j) + 1);
       }
