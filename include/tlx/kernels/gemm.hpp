@@ -95,7 +95,7 @@ void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<B, Plan::tb ? n : k, Plan::tb ? k : n>);
   auto d = cta.ring<2>("d", accumulator<dsl::sum_of<T>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};  // wgmma keeps 64 rows in each four warps
-  auto k_tiles = [&] { return ceil_div(in.a.extent(Plan::ta ? Rank - 2 : Rank - 1), k); };
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(Plan::ta ? Rank - 2 : Rank - 1), k), 1); };  // of an empty K: one tile of zeros
   auto finish = [&](const auto& sums, const auto& t) { store(result_box<Plan::tc>(in.c, t), detail::as_stored<C>(epilogue(detail::as_float(sums), in, t))); };
 
   auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const auto& t) {
@@ -149,7 +149,7 @@ void gated_gemm(block& cta, const gated_arguments<A, C>& in, Join join) {
   auto operands = cta.ring<Plan::stages>("agu", shared<A, m, k>, shared<A, n, k>, shared<A, n, k>);
   auto g = cta.ring<2>("g", accumulator<dsl::sum_of<A>, m, n>), u = cta.ring<2>("u", accumulator<dsl::sum_of<A>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};
-  auto k_tiles = [&] { return ceil_div(in.a.extent(1), k); };
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
   cta.roles(tiles,
     role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
       for_each(k_tiles(), [&](index i) {
