@@ -27,6 +27,8 @@
 using namespace tlx::jit;
 namespace fs = std::filesystem;
 
+using tlx::sha256_hex;
+
 namespace {
 
 // How the next renames of this process end.

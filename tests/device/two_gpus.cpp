@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "runtime/driver.hpp"
+#include "tests/support/attention.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
 #include "tests/support/skip.hpp"
@@ -348,7 +349,8 @@ TEST_CASE("launches are captured on each, and the graphs run at the same time, w
     const auto values = [](problems::gemm_problem& p) {
       const host::matrix a = p.a(), b = p.b(), c = p.out();
       return std::vector<device::value>{device::view_value(a.data, {a.rows, a.cols}, {a.stride, 1}), device::view_value(b.data, {b.cols, b.rows}, {b.stride, 1}),
-                                        device::view_value(c.data, {c.rows, c.cols}, {c.stride, 1}), device::view_value(0, {0}), device::view_value(0, {0, 0}), device::scalar_value(1.0f)};
+                                        device::view_value(c.data, {c.rows, c.cols}, {c.stride, 1}), device::view_value(0, {0}), device::view_value(0, {0, 0}), device::scalar_value(1.0f),
+                                        device::view_value(0, {0}), device::view_value(0, {0}), device::view_value(0, {0, 0}), device::scalar_value(0.0f), device::scalar_value(0.0f)};
     };
     runtime::stream stream(*s->on);
     stream.begin_capture();

@@ -55,16 +55,20 @@ TEST_CASE("roles that share an accumulator become one on Hopper and stay apart o
 }
 
 TEST_CASE("a read of an accumulator whose loop may not run is guarded by the loop's bounds; one that always runs is not") {
-  const auto guards = [](const std::string& target, int at_least) {
+  const auto guards = [](const std::string& target, auto least) {
+    constexpr int at_least = decltype(least)::value;
     const auto made = [&] {
       return trace<arguments>("sum", target, [&](block& cta, const arguments& in) {
         using namespace literals;
         auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
         auto x = cta.ring<2>("x", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
-        const auto rounds = [&] { return at_least == 0 ? ceil_div(in.x.extent(1), 64) : max(ceil_div(in.x.extent(1), 64), at_least); };
+        const auto rounds = [&] {
+          if constexpr (at_least == 0) return ceil_div(in.x.extent(1), 64);
+          else return max(ceil_div(in.x.extent(1), 64), at_least);
+        };
         cta.roles(cta.persistent(grid_of<64, 64>(in.y)),
           role("load", 1_warp, [&](const grid_box& t) {
-            for_each(rounds(), [&](index i) {
+            for_each(rounds(), [&](tlx::index i) {
               auto slot = x.fill();
               load(get<0>(slot), in.x.at(t.row, i * 64));
               load(get<1>(slot), in.x.at(t.col, i * 64));
@@ -72,7 +76,7 @@ TEST_CASE("a read of an accumulator whose loop may not run is guarded by the loo
           }),
           role("mma", 1_warp, [&](const grid_box&) {
             auto acc = d.fill();
-            for_each(rounds(), [&](index i) {
+            for_each(rounds(), [&](tlx::index i) {
               auto slot = x.drain();
               mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
             });
@@ -91,10 +95,10 @@ TEST_CASE("a read of an accumulator whose loop may not run is guarded by the loo
     return compares(*after) - compares(*before);
   };
   for (const char* target : {"sm_90a", "sm_100a"}) {
-    CHECK(guards(target, 0) == 1);
-    CHECK(guards(target, 1) == 0);
+    CHECK(guards(target, std::integral_constant<int, 0>{}) == 1);
+    CHECK(guards(target, std::integral_constant<int, 1>{}) == 0);
   }
-  CHECK(guards("sm_90a", -1) == 1);  // at least -1 rounds may be none
+  CHECK(guards("sm_90a", std::integral_constant<int, -1>{}) == 1);  // at least -1 rounds may be none
 }
 
 TEST_CASE("wide reads are walked in chunks of one 128-byte row of what is stored, and the last is what is left") {
