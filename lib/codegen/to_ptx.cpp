@@ -55,15 +55,15 @@ struct compilation {
   }
 
   void optimise(const options& how) {
-    // Picked by hand: a fifth of the time of the default pipeline, and none of its passes that unroll or vectorise. GVN and what follows it make the same
-    // SASS of most kernels without them, but registers spill in the backward pass of attention with shared heads; they take 2 ms of a GEMM's 31.
+    // Picked by hand: a fifth of the time of the default pipeline, and none of its passes that unroll or vectorise. No loop-invariant code motion: it
+    // makes addresses and descriptors of whole loop bodies live at once (the backward pass of attention with shared heads spilled 200 bytes); ptxas
+    // moves what it has registers for.
     legacy::PassManager passes;
     passes.add(createSROAPass());
     if (how.optimise) {
       passes.add(createEarlyCSEPass(true));
       passes.add(createInstructionCombiningPass());
       passes.add(createCFGSimplificationPass());
-      passes.add(createLICMPass());
       passes.add(createGVNPass());
       passes.add(createStraightLineStrengthReducePass());
       passes.add(createInstructionCombiningPass());

@@ -19,7 +19,7 @@ struct gated_choice {
 std::string name_of(const gated_choice& c) {
   constexpr const char* activations[] = {"_none", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   std::string name = "gated_";
-  name.append(tile::name(c.type)).append(c.by_threads ? "_128x64_threads" : "_128x128").append(c.bias_g ? "_bias_g" : "").append(c.bias_u ? "_bias_u" : "");
+  name.append(tile::name(c.type)).append(c.by_threads ? "_128x32_threads" : "_128x128").append(c.bias_g ? "_bias_g" : "").append(c.bias_u ? "_bias_u" : "");
   return name.append(activations[static_cast<int>(c.activate)]);
 }
 
@@ -37,7 +37,7 @@ std::unique_ptr<ir::kernel> traced_gated(const gated_choice& c, const std::strin
 
 template <class T>
 std::unique_ptr<ir::kernel> traced_gated(const gated_choice& c, const std::string& name, const std::string& target) {
-  if (c.by_threads) return traced_gated<T, kernels::gemm_plan<128, 64, 64, 3, false, true, true>>(c, name, target);  // loads take registers too
+  if (c.by_threads) return traced_gated<T, kernels::gemm_plan<128, 32, 64, 3, false, true, true>>(c, name, target);  // loads take registers too
   return traced_gated<T, kernels::gemm_plan<128, 128, 64, 4>>(c, name, target);
 }
 

@@ -224,7 +224,7 @@ template <class T, int Block, int D>
 void block_attention_rotary_backward(block& cta, const attention_rotary_backward_arguments<T>& in, const attention_options& options = {}) {
   constexpr int half = D / 2;
   cta.warps({Block / 16});
-  cta.per_processor(attention_backward_ctas(Block, D, cta.has_tensor_memory()));
+  cta.per_processor(std::max(attention_backward_ctas(Block, D, cta.has_tensor_memory()) - 1, 1));  // both halves of a gradient at once take registers
   constexpr auto operand = shared<T, Block, D>;
   constexpr auto part = shared<T, Block, half>;
   auto q0 = cta.ring<1>("q0", part), q1 = cta.ring<1>("q1", part), k0 = cta.ring<1>("k0", part), k1 = cta.ring<1>("k1", part);

@@ -1,8 +1,8 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
-// At most two places for each operator and kernel, and eight schedules of the right kernels; of the library's long list of similar kernels each takes one
-// place of every sixth operator. --every-site: all places, and two of each operator in the library's list; --full: those and 256 schedules;
+// At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
+// similar kernels with two places of each operator; --full: those and 256 schedules;
 // --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel.
 #include <algorithm>
 #include <chrono>
@@ -133,8 +133,10 @@ int main(int argc, char** argv) try {
   setenv("TLX_CACHE", "off", 1);  // the PTX of this build, not of an earlier one
   std::vector<equivalent> equivalents = read_equivalents(std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt");
   std::vector<subject> subjects = shipped(target);
-  for (auto more : {mutation::examples, mutation::clusters, mutation::library})
+  for (auto more : {mutation::examples, mutation::clusters})
     for (subject& s : more(target)) subjects.push_back(std::move(s));
+  if (every_site || right_only || !only_subject.empty())
+    for (subject& s : mutation::library(target)) subjects.push_back(std::move(s));
 
   std::map<std::string, row> table;
   int bad = 0, total = 0;
