@@ -123,7 +123,8 @@ template <class T, int Block, int Rows, int D>
 void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
   cta.warps({Rows / 16});
   cta.per_processor(D == 64 ? 2 : 1);
-  auto q = cta.ring<1>("q", shared<T, Rows, D>), k = cta.ring<1>("k", shared<T, Block, D>), v = cta.ring<1>("v", shared<T, Block, D>);
+  auto q = cta.ring<1>("q", shared<T, Rows, D>);
+  auto k = cta.ring<1>("k", shared<T, Block, D>), v = cta.ring<1>("v", shared<T, Block, D>);
   cta.tile(block_parts<Block, Rows>(in.offsets, in.q), [&](const jagged_box& t, const index& first) {
     constexpr float none = -std::numeric_limits<float>::infinity();
     const jagged_box kv = keys_of(t, in, options), mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
