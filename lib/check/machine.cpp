@@ -547,6 +547,11 @@ class machine {
     return lines;
   }
 
+  std::vector<std::string> with_allocation(const std::string& access) const {
+    if (!alloc_step_) return {access};
+    return {access, who_line(alloc_warp_, *alloc_step_, cat("allocates ", alloc_step_->imm[0], " columns"))};
+  }
+
   void touch_tensor(const warp& w, int cta, const pair_of_actors& who, access a) {
     a.warp = index_of(w);
     a.how = via::tensor;
@@ -555,7 +560,7 @@ class machine {
     for (const auto& [base, columns] : allocated_[static_cast<size_t>(cta)]) inside = inside || (a.low >= base && a.high <= base + columns);
     if (!inside)
       fail("protocol-tensor-memory", cat(op_of(s), " reaches columns ", a.low, " to ", a.high, " of tensor memory, which ", allocated_[static_cast<size_t>(cta)].empty() ? "is not allocated" : "are not all allocated"), s,
-           "columns that a CTA did not allocate may belong to another CTA of the SM", "allocate them first, or correct the address", {who_line(a.warp, s, does(a) + names_.tensor(a.low, a.high))});
+           "columns that a CTA did not allocate may belong to another CTA of the SM", "allocate them first, or correct the address", with_allocation(who_line(a.warp, s, does(a) + names_.tensor(a.low, a.high))));
     if (!a.write && !tensor_[static_cast<size_t>(cta)].written(a.low, a.high))
       fail("protocol-read-early", cat(role_of(w, s), " reads ", names_.tensor(a.low, a.high), " before anything was written there"), s, "nothing orders the read behind the product that it needs",
            "wait for the barrier that the product commits to", standing_after(w, s, does(a) + names_.tensor(a.low, a.high)));
@@ -952,6 +957,7 @@ class machine {
           fail("protocol-tensor-memory", cat(base + n, " columns of tensor memory in one CTA"), s, cat("an SM has ", limits_.tensor_memory_columns, "; the allocation waits for ever"), "allocate fewer columns");
         mine.push_back({base, n});
         alloc_step_ = &s;
+        alloc_warp_ = index_of(w);
         if (s.imm[1] == 2) paired_[w.cta] = now(who);
         touch_shared(w, w.cta, who, {.low = word, .high = word + 4, .write = true, .how = via::ordinary, .when = now(who), .by = &s});
         words_[static_cast<size_t>(w.cta)][word] = base;
@@ -1089,6 +1095,7 @@ class machine {
   };
   std::vector<remote_access> remote_;
   const step* alloc_step_ = nullptr;
+  int alloc_warp_ = 0;
   std::unordered_map<int, event> paired_;  // by CTA: its allocation for two
   outcome out_;
 };

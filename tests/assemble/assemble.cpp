@@ -1,3 +1,4 @@
+#include "tests/support/error_of.hpp"
 #include "tlx/jit/assemble.hpp"
 
 #include <doctest/doctest.h>
@@ -16,16 +17,7 @@ using namespace tlx::jit;
 
 namespace {
 
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const tlx::error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;
 
 // Absent is skipped, never passed: the message shows in the log.
 bool have_assembler() {

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/error_of.hpp"
 #include "tlx/bundle/arguments.hpp"
 #include "tlx/bundle/write.hpp"
 #include "tlx/support/error.hpp"
@@ -52,16 +53,6 @@ inline const bundle::package& maker() {
 
 inline bundle::bundle opened(const std::string& bytes, const bundle::expectation& wanted = {}) { return bundle::bundle::of_memory(bytes.data(), bytes.size(), wanted); }
 
-/// The id of the error that `call` raises, "" if none; `text` receives the whole message.
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const tlx::error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;
 
 }  // namespace sample

@@ -1,5 +1,6 @@
 // A kernel description for the tests: two matrices through tensor maps, one plain vector, one scalar.
 #pragma once
+#include "tests/support/error_of.hpp"
 #include "tlx/device/binder.hpp"
 #include "tlx/device/kernel.hpp"
 #include "tlx/support/error.hpp"
@@ -27,16 +28,6 @@ inline properties h200() {
   return {.name = "NVIDIA H200", .target = "sm_90a", .processor_count = 132, .shared_bytes_per_block = 232448, .memory_bytes = 1ull << 37};
 }
 
-/// The id of the error that `call` raises, "" if none; `text` receives the whole message.
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const tlx::error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;
 
 }  // namespace sample

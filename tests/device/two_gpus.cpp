@@ -12,6 +12,7 @@
 
 #include "runtime/driver.hpp"
 #include "tests/support/attention.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
 #include "tests/support/skip.hpp"
@@ -81,16 +82,7 @@ bool apart() { return on_gpus() && first().ordinal() != second().ordinal(); }
   TLX_TWO_MACHINES();  \
   TLX_SKIP_UNLESS(apart(), "needs two different GPUs")
 
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;
 
 runtime::cu::context current_context() {
   runtime::cu::context now = nullptr;
@@ -164,6 +156,25 @@ double best_ms(const std::function<void()>& go) {
   double best = 1e30;
   for (int i = 0; i < 7; ++i) best = std::min(best, milliseconds(go));
   return best;
+}
+
+// How many times sooner both halves are done on their GPUs than the whole on the first.
+template <class Part>
+double speed_up(const std::string& what, int repeats, Part& whole, Part& one, Part& two) {
+  const double alone = best_ms([&] {
+    for (int i = 0; i < repeats; ++i) whole.run();
+    first().on->wait();
+  });
+  const double split = best_ms([&] {
+    for (int i = 0; i < repeats; ++i) {
+      one.run();
+      two.run();
+    }
+    first().on->wait();
+    second().on->wait();
+  });
+  MESSAGE(what, ": one GPU ", alone / repeats, " ms, both ", split / repeats, " ms, ", alone / split, " times");
+  return alone / split;
 }
 
 }  // namespace
@@ -435,21 +446,8 @@ TEST_CASE("a GEMM split over both by rows gives the bits of one") {
   CHECK(all == joined);
   CHECK(std::none_of(all.begin(), all.end(), [](std::uint16_t v) { return std::isnan(problems::decode(v, tile::element::bf16)); }));
   if (!on_gpus()) return;
-  constexpr int repeats = 10;
-  const double alone = best_ms([&] {
-    for (int i = 0; i < repeats; ++i) whole.run();
-    first().on->wait();
-  });
-  const double split = best_ms([&] {
-    for (int i = 0; i < repeats; ++i) {
-      one.run();
-      two.run();
-    }
-    first().on->wait();
-    second().on->wait();
-  });
-  MESSAGE("gemm ", m, " x ", n, " x ", k, ": one GPU ", alone / repeats, " ms, both ", split / repeats, " ms, ", alone / split, " times");
-  if (apart()) CHECK(alone / split > 1.6);
+  const double faster = speed_up(cat("gemm ", m, " x ", n, " x ", k), 10, whole, one, two);
+  if (apart()) CHECK(faster > 1.6);
 }
 
 TEST_CASE("a block attention split over both by batch gives the bits of one") {
@@ -497,21 +495,8 @@ TEST_CASE("a block attention split over both by batch gives the bits of one") {
   CHECK(all == joined);
   CHECK(std::none_of(all.begin(), all.end(), [](std::uint16_t v) { return std::isnan(problems::decode(v, tile::element::bf16)); }));
   if (!on_gpus()) return;
-  constexpr int repeats = 20;
-  const double alone = best_ms([&] {
-    for (int i = 0; i < repeats; ++i) whole.run();
-    first().on->wait();
-  });
-  const double split = best_ms([&] {
-    for (int i = 0; i < repeats; ++i) {
-      one.run();
-      two.run();
-    }
-    first().on->wait();
-    second().on->wait();
-  });
-  MESSAGE("block attention of ", tokens, " tokens: one GPU ", alone / repeats, " ms, both ", split / repeats, " ms, ", alone / split, " times");
-  if (apart()) CHECK(alone / split > 1.5);
+  const double faster = speed_up(cat("block attention of ", tokens, " tokens"), 20, whole, one, two);
+  if (apart()) CHECK(faster > 1.5);
 }
 
 // Last: what is enabled stays enabled for the process.

@@ -32,8 +32,6 @@ std::string to_text(const check::verdict& v) { return v.findings.empty() ? "" : 
 bool names_the_place(const mutation::mutant& m, const std::string& report) {
   if (!m.ring.empty() && report.find("\"" + m.ring + "\"") != std::string::npos) return true;
   if (!m.line.empty() && report.find(m.line) != std::string::npos) return true;
-  // Columns belong to all: what shows is the first op that reaches the missing ones, whichever it is.
-  if (m.name == "columns-less" && report.find("of tensor memory, which are not all allocated") != std::string::npos) return true;
   return report.find("role \"" + m.role + "\"") != std::string::npos;
 }
 

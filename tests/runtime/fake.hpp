@@ -5,6 +5,7 @@
 #include <string>
 
 #include "fake_driver.hpp"
+#include "tests/support/error_of.hpp"
 #include "tlx/support/error.hpp"
 
 /// The fake driver, chosen as the driver of this process.
@@ -17,13 +18,4 @@ inline const fake_control& fake() {
   return control;
 }
 
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const tlx::error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;

@@ -7,6 +7,7 @@
 
 #include "kernels.hpp"
 #include "runtime/driver.hpp"
+#include "tests/support/error_of.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/error.hpp"
 
@@ -19,16 +20,7 @@ device::machine& gpu() {
   return *one;
 }
 
-template <class Call>
-std::string error_of(Call&& call, std::string* text = nullptr) {
-  try {
-    call();
-  } catch (const error& e) {
-    if (text) *text = e.what();
-    return e.id();
-  }
-  return "";
-}
+using tlx::test::error_of;
 
 template <class T>
 std::vector<T> contents(const device::buffer& b, size_t count) {

@@ -141,6 +141,16 @@ void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const
   });
 }
 
+/// P = softmax(S) and dS = scale * P * (dP - rowsum(P * dP)), rounded, from the products `s` and `dp` into the rings `p` and `ds`.
+template <int Block, class Scores, class Gradients, class RingP, class RingS, class Arguments>
+void write_score_gradients(const Scores& s, const Gradients& dp, const RingP& p, const RingS& ds, const Arguments& in, const jagged_box& t, bool causal) {
+  using T = typename decltype(in.d_o)::element_type;
+  auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, causal);
+  write(p.fill(), cast<T>(probability));
+  auto g = read(dp);
+  write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+}
+
 /// dq, dk, dv. The probabilities are computed again, and rowsum(p * dp) stands for rowsum(do * o), so neither o nor any row statistic is read. Each
 /// gradient tile has one producer: no sums in memory, the same bits every time.
 template <class T, int Block, int D>
@@ -159,10 +169,7 @@ void block_attention_backward(block& cta, const attention_backward_arguments<T>&
     auto s = mma(qs, transpose(ks));
     auto gs = d_o.drain();
     auto dp = mma(gs, transpose(v.drain()));
-    auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
-    write(p.fill(), cast<T>(probability));
-    auto g = read(dp);
-    write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+    write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
     // One product after another: a result leaves its registers before the next product wants as many.
     auto dv = mma(transpose(p.drain()), gs);
     store(in.dv[t], cast<T>(read(dv)));
@@ -196,10 +203,7 @@ void block_attention_backward_grouped(block& cta, const attention_backward_argum
       auto qs = q.drain(), gs = d_o.drain();
       auto s = mma(qs, transpose(ks));
       auto dp = mma(gs, transpose(vs));
-      auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
-      write(p.fill(), cast<T>(probability));
-      auto g = read(dp);
-      write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+      write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
       auto dss = ds.drain();
       mma(dv, transpose(p.drain()), gs, accumulate(i > 0));
       mma(dk, transpose(dss), qs, accumulate(i > 0));
@@ -243,10 +247,7 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
     mma(s, q1s, transpose(k1s), accumulate(true));
     auto gs = d_o.drain();
     auto dp = mma(gs, transpose(v.drain()));
-    auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
-    write(p.fill(), cast<T>(probability));
-    auto g = read(dp);
-    write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+    write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
     auto dv = mma(transpose(p.drain()), gs);
     store(in.dv[t], cast<T>(read(dv)));
     auto dss = ds.drain();
