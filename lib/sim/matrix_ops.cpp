@@ -400,7 +400,7 @@ void engine::touch_wgmma(warp& w, const instruction& i) {
       const std::vector<std::uint32_t>& slots = how_pinned == 1 ? x.d_slots : x.a_slots;
       if (std::none_of(slots.begin(), slots.end(), [&](std::uint32_t s) { return s / 128 == slot / 128; })) continue;
       fault("race", cat(how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched" : "an A register of a wgmma in flight is written", " before wgmma.wait_group: ", std::string(w.wgmmas[k].what->opcode), " of ",
-                        place_of(*w.wgmmas[k].what), k < in_groups ? "" : ", which no wgmma.commit_group has followed"), &w, &i);
+                        place_of(*w.wgmmas[k].what), in_groups < w.wgmmas.size() ? cat("; no wgmma.commit_group has followed the one of ", place_of(*w.wgmmas[in_groups].what)) : ""), &w, &i);
     }
   });
 }

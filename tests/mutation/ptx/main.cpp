@@ -3,7 +3,7 @@
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--schedules N] [--extent N] [--share K/N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
 // similar kernels with two places of each operator; --full: those and 256 schedules;
-// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel. --schedules N: at most so many of a mutant (32).
+// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel. --schedules N: at most so many of a mutant (32; 4 where it is listed as equivalent, unless --full)
 // --extent N: rows and columns of the matrices that kernels of the library's list get (264). --share K/N: every N-th kernel from the K-th on, for several
 // processes. --list: the names. --equivalents FILE: not the file of this source tree.
 #include <algorithm>
@@ -116,7 +116,7 @@ struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, 
 
 int main(int argc, char** argv) try {
   std::string target, only_subject, only_operator, dump;
-  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, extent = 264;
+  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 264;
   std::string listed = std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt";
   bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false;
   for (int k = 1; k < argc; ++k) {
@@ -127,7 +127,7 @@ int main(int argc, char** argv) try {
     else if (a == "--right-only") right_only = std::atoi(next().c_str());
     else if (a == "--list") list = true;
     else if (a == "--equivalents") listed = next();
-    else if (a == "--schedules") most_schedules = std::atoi(next().c_str());
+    else if (a == "--schedules") most_schedules = equal_schedules = std::atoi(next().c_str());
     else if (a == "--extent") extent = std::atoi(next().c_str());
     else if (a == "--share") {
       const std::string which = next();
@@ -139,6 +139,7 @@ int main(int argc, char** argv) try {
     else if (a == "--dump") dump = next();
     else target = a;
   }
+  if (full) equal_schedules = most_schedules;
   setenv("TLX_CACHE", "off", 1);  // the PTX of this build, not of an earlier one
   std::vector<equivalent> equivalents = read_equivalents(listed);
   int asked = 0;
@@ -203,7 +204,7 @@ int main(int argc, char** argv) try {
         const auto code = s.from->load({.ptx = changed, .cubin = {}});
         equivalent* known = nullptr;
         for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && matches(m.site, e.site)) known = &e;
-        const int schedules = known ? 4 : most_schedules;
+        const int schedules = known ? equal_schedules : most_schedules;
         for (int seed = 1; seed <= schedules; ++seed) {
           o = run(s, *code, static_cast<std::uint64_t>(seed));
           if (o.kind != outcome::what::same) break;
