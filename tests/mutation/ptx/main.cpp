@@ -1,11 +1,12 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
-//   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--schedules N] [--extent N] [--share K/N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
+//   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--from N] [--schedules N] [--extent N] [--share K/N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
-// similar kernels with two places of each operator; --full: those and 256 schedules;
-// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel. --schedules N: at most so many of a mutant (32; 4 where it is listed as equivalent, unless --full)
-// --extent N: rows and columns of the matrices that kernels of the library's list get (264). --share K/N: every N-th kernel from the K-th on, for several
-// processes. --list: the names. --equivalents FILE: not the file of this source tree.
+// similar kernels with two places of each operator; --full: those and 256 schedules, and 32 of what is listed as equivalent;
+// --right-only N: N schedules of the right kernels, from --from N (1) on, no mutants. --subject NAME --every-site: all places of one kernel.
+// --schedules N: at most so many of a mutant (32, and 4 where it is listed as equivalent). --extent N: rows and columns of the matrices that kernels of the
+// library's list get (264). --share K/N: every N-th kernel from the K-th on, for several processes. --list: the names. --equivalents FILE: not the file of
+// this source tree.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -116,7 +117,7 @@ struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, 
 
 int main(int argc, char** argv) try {
   std::string target, only_subject, only_operator, dump;
-  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 264;
+  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 264, first_seed = 1;
   std::string listed = std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt";
   bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false;
   for (int k = 1; k < argc; ++k) {
@@ -128,6 +129,7 @@ int main(int argc, char** argv) try {
     else if (a == "--list") list = true;
     else if (a == "--equivalents") listed = next();
     else if (a == "--schedules") most_schedules = equal_schedules = std::atoi(next().c_str());
+    else if (a == "--from") first_seed = std::atoi(next().c_str());
     else if (a == "--extent") extent = std::atoi(next().c_str());
     else if (a == "--share") {
       const std::string which = next();
@@ -167,7 +169,7 @@ int main(int argc, char** argv) try {
     std::set<int> guarded;
     bool strict_is_quiet = true;
     const int schedules_of_right = !only_operator.empty() ? 1 : unmutated;
-    for (int seed = 1; seed <= schedules_of_right; ++seed) {
+    for (int seed = first_seed; seed < first_seed + schedules_of_right; ++seed) {
       const outcome o = run(s, *right, static_cast<std::uint64_t>(seed));
       const auto& seen = s.from->on->last_run().barrier_lines;
       barriers.insert(seen.begin(), seen.end());
