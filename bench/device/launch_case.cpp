@@ -8,7 +8,9 @@
 #include "bench/device/cases.hpp"
 #include "bench/device/streaming.hpp"
 #include "tlx/device/binder.hpp"
+#include "tlx/dsl/kernel.hpp"
 #include "tlx/host/gemm.hpp"
+#include "tlx/host/launch.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/text.hpp"
 
@@ -119,9 +121,55 @@ double wall_ms(const std::function<void()>& go, runtime::stream& stream) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
+constexpr int count = 20;
+
+// A chain as a user writes it: row i + 1 is row i plus one, by a kernel of the language, which is set up while the one before it ends.
+struct chain_arguments {
+  TLX_ARGUMENTS(chain_arguments, (view<float, 1>, x), (view<float, 1>, y));
+};
+void one_more(block& cta, const chain_arguments& in) {
+  cta.warps(warp_count{4});
+  cta.tile(lines_of<512>(in.y), [&](const line_box& t) { store(in.y[t], fetch<1, 512>(in.x[t]) + 1.0f); });
+}
+
+struct chain {
+  static constexpr std::int64_t n = 3000;
+  const setting& on;
+  device::buffer rows{on.gpu, (count + 1) * n * 4};
+  std::shared_ptr<device::module> code;
+  std::string entry;
+  std::vector<device::launch> steps;
+
+  explicit chain(const setting& s) : on(s) {
+    on.gpu.fill(rows.where(), 0xff, rows.size_bytes());  // NaN, but for the zeros of the first row
+    on.gpu.fill(rows.where(), 0, n * 4);
+    host::launch<chain_arguments>(on.session, "one_more", one_more, values(0));
+    const device::kernel& k = *on.session.find("one_more");
+    code = on.gpu.load(k.code);
+    entry = k.entry;
+    for (int i = 0; i < count; ++i) steps.push_back(device::bind(k, values(i), on.gpu.about()));
+  }
+  std::vector<device::value> values(int step) const {
+    const device::address from = rows.where() + static_cast<std::uint64_t>(step) * n * 4;
+    return {device::view_value(from, {n}), device::view_value(from + n * 4, {n})};
+  }
+  void launch(std::uint64_t stream) {
+    for (device::launch& step : steps) {
+      step.stream = stream;
+      on.gpu.run(*code, entry, step);
+    }
+  }
+  bool right() const {
+    std::vector<float> got((count + 1) * n);
+    rows.read(got.data(), got.size() * 4);
+    for (size_t i = 0; i < got.size(); ++i)
+      if (got[i] != static_cast<float>(i / n)) return false;
+    return true;
+  }
+};
+
 // Twenty kernels that each wait for the one before, and twenty that wait for nobody: as launches, and as a captured graph.
 std::vector<row> twenty_kernels(const setting& on) {
-  constexpr int count = 20;
   constexpr std::uint64_t bytes = 64 * 64 * 2;
   runtime::stream stream(on.gpu), other[3] = {runtime::stream(on.gpu), runtime::stream(on.gpu), runtime::stream(on.gpu)};
   const streaming_shape shape{256, 1, false};
@@ -129,6 +177,7 @@ std::vector<row> twenty_kernels(const setting& on) {
   const device::buffer in(on.gpu, bytes), out(on.gpu, bytes * count);
   on.gpu.fill(in.where(), 0x5a, bytes);
   small_gemm g(on);
+  chain of_tlx(on);
   const device::kernel& k = *on.session.find(g.name);
   const std::shared_ptr<device::module> gemm_code = on.gpu.load(k.code);
   device::binder bind(k, on.gpu.about());
@@ -147,7 +196,8 @@ std::vector<row> twenty_kernels(const setting& on) {
     launches(stream.handle());
     return stream.end_capture();
   };
-  runtime::graph streaming_graph = captured(streaming), gemm_graph = captured(gemms);
+  const auto steps = [&](std::uint64_t where) { of_tlx.launch(where); };
+  runtime::graph streaming_graph = captured(streaming), gemm_graph = captured(gemms), chain_graph = captured(steps);
   runtime::event fork(on.gpu), join[3] = {runtime::event(on.gpu), runtime::event(on.gpu), runtime::event(on.gpu)};
   const auto side_by_side = [&](std::uint64_t) {
     fork.record(stream.handle());
@@ -170,6 +220,7 @@ std::vector<row> twenty_kernels(const setting& on) {
     std::vector<double> a = {}, b = {};
   };
   pair pairs[] = {{"twenty_in_a_chain", [&] { streaming(stream.handle()); }, &streaming_graph},
+                  {"twenty_in_a_chain_of_tlx", [&] { steps(stream.handle()); }, &chain_graph},
                   {"twenty_gemms", [&] { gemms(stream.handle()); }, &gemm_graph},
                   {"twenty_independent", [&] { streaming(stream.handle()); }, &wide_graph}};
   for (int round = 0; round < on.rounds + 2; ++round)
@@ -183,7 +234,7 @@ std::vector<row> twenty_kernels(const setting& on) {
   // Every byte of every result: 0x5a ^ 0x5a ^ what was before.
   std::vector<std::uint8_t> got(bytes * count);
   on.gpu.read(got.data(), out.where(), got.size());
-  const bool right = std::all_of(got.begin(), got.end(), [](std::uint8_t v) { return v == 0x5a; });
+  const bool right = std::all_of(got.begin(), got.end(), [](std::uint8_t v) { return v == 0x5a; }) && of_tlx.right();
   std::vector<row> rows;
   for (const pair& p : pairs) {
     row launches{p.name, "launches", {{"kernels", count}}, quantile(p.a, 0.5), quantile(p.a, 0.99), 0, 0, right, "machine::run, then a wait"};
