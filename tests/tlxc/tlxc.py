@@ -238,6 +238,8 @@ def build(tlxc, folder, plugin, broken, prebuilt, *_):
     check(not (folder / "none").exists(), "nothing is written without an assembler")
     expect(1, tlxc, "build", "--from", broken, "--arch", "sm_90a", "--ptx-only", "--out", folder / "none",
            err=("[nothing-recorded]", "[kernel-registered-twice]", "[kernel-name-invalid]", "[build-failed]", "4 of 4"))
+    ran = run(tlxc, "build", "--from", broken, "--kernels", "nothing", "--arch", "sm_90a,sm_100a", "--ptx-only", "--out", folder / "none")
+    check(ran.stderr.count("[nothing-recorded]") == 1 and "for sm_100a, sm_90a: tlx error" in ran.stderr, f"an error of a kernel is said once, for all of its targets: {ran.stderr}")
     check(not (folder / "none").exists(), "a bundle that failed is not written")
 
 

@@ -63,7 +63,7 @@ std::unique_ptr<tlx::ir::kernel> kernel_entry::trace(const std::string& target) 
   std::string text;
   const int status = trace_text(target, &text);
   if (status != 0) {
-    tlx::diagnostic why{.id = "kernel-trace-failed", .what = cat("kernel \"", full_name(), "\" cannot be traced for ", target, ":\n", text)};
+    tlx::diagnostic why{.id = "kernel-trace-failed", .what = cat("kernel \"", full_name(), "\" cannot be traced:\n", text)};
     if (status == 1) raise(tlx::user_error(why));
     raise(tlx::internal_error(why));
   }
