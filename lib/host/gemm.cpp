@@ -280,7 +280,10 @@ void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, cons
   const call_shape shape = shape_of(with, a, b, c, how);
   prepared_call* call = nullptr;
   for (prepared_call& r : recent)
-    if (r.shape == shape) call = &r;
+    if (r.shape == shape) {
+      call = &r;
+      break;
+    }
   if (!call) {
     call = &recent[oldest++ % 4];
     prepare(*call, with, a, b, c, how);
