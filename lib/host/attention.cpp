@@ -127,7 +127,10 @@ void block_attention_backward(session& with, const tokens& q, const tokens& k, c
 
 std::vector<library_kernel> attention_kernels() {
   std::vector<library_kernel> all;
-  const auto add = [&](const variant& kernel) { all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); }}); };
+  const auto add = [&](const variant& kernel) {
+    all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); },
+                   attention_inputs{kernel.type, kernel.of.block, kernel.of.dimension, kernel.backward, kernel.options.causal, kernel.options.grouped, kernel.rotary}});
+  };
   for (const bool backward : {false, true}) {
     for (const shape& s : shapes)
       if (!backward || has_backward(s)) add({tile::element::bf16, s, backward});

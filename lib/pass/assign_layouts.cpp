@@ -45,6 +45,16 @@ class assigner {
     changed_ = true;
   }
 
+  // Numbers of warps that wgmma can give these rows to; a kernel has at most 32.
+  static std::string fitting_warps(int rows, int cols) {
+    if (cols % 8 != 0) return cat("use a multiple of 8 columns, ", (cols + 7) / 8 * 8, " instead of ", cols);
+    if (rows % 64 != 0) return cat("use a multiple of 64 rows, ", (rows + 63) / 64 * 64, " instead of ", rows, ", and 4 warps");
+    std::string all;
+    for (int groups = 1; groups <= 8; ++groups)
+      if (rows / 64 % groups == 0) all += cat(all.empty() ? "" : " or ", 4 * groups);
+    return cat("use ", all, " warps for ", rows, " rows");
+  }
+
   tile::layout accumulator_layout(const ir::op& o, int rows, int cols) {
     const int warps = who_.warps;
     const std::string context = cat("kernel \"", k_.name, "\"");
@@ -59,7 +69,7 @@ class assigner {
     if (warps % 4 != 0 || rows % (64 * (warps / 4)) != 0 || cols % 8 != 0)
       raise(user_error({.id = "accumulator-shape", .what = cat("an accumulator of ", rows, "x", cols, " is shared by ", warps, " warps"), .where = o.where,
                         .because = "wgmma gives each warpgroup (4 warps) a multiple of 64 rows, and columns come in eights",
-                        .fix = {cat("use ", rows / 16, " warps for ", rows, " rows")}, .context = context}));
+                        .fix = {fitting_warps(rows, cols)}, .context = context}));
     return tile::wgmma_accumulator(rows, cols, warps);
   }
 

@@ -91,6 +91,13 @@ class slot_areas {
     area* dead = in_loop(product) ? nullptr : find_dead(product, bytes);
     return dead ? take(*dead, bytes) : -1;
   }
+  /// The ring whose own memory is largest; null: none has any.
+  const ir::op* largest() const {
+    const area* most = nullptr;
+    for (const area& a : areas_)
+      if (!most || a.bytes > most->bytes) most = &a;
+    return most ? most->rings.front() : nullptr;
+  }
   /// One dead slot for all.
   const ir::op* find_dead_slot(const ir::op& at, std::int64_t bytes) {
     const area* dead = find_dead(at, bytes);
@@ -207,6 +214,18 @@ void place_conversions(const agent& who, planner& plan) {
     o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : 0).set("threads", who.role ? std::int64_t{who.warps} * 32 : 0);
 }
 
+// The largest ring is what the author can change: the message stands at it and says how many of its stages would fit.
+[[noreturn]] void too_much(const ir::kernel& k, const planner& plan, const ir::op* ring, std::int64_t limit) {
+  diagnostic d{.id = "shared-memory-exceeded", .what = cat("the kernel needs ", plan.used(), " bytes of shared memory, a CTA has ", limit, " (", join(plan.list(), ", "), ")"),
+               .where = ring ? ring->where : k.where, .because = cat(k.target, " offers 227 KB per CTA"), .fix = {"use smaller tiles"}, .context = cat("kernel \"", k.name, "\"")};
+  if (ring) {
+    const std::int64_t stages = ring->result()->type.stages, stage = ring->integer("stage_bytes") + (ring->has("empty") ? 16 : 8);  // with its barriers
+    const std::int64_t fit = stages - (plan.used() - limit + stage - 1) / stage;
+    if (fit >= 1) d.fix.insert(d.fix.begin(), cat("at most ", fit, fit == 1 ? " stage" : " stages", " of ring \"", ring->text("name"), "\" fit, of ", ring->integer("stage_bytes"), " bytes each"));
+  }
+  raise(user_error(std::move(d)));
+}
+
 }  // namespace
 
 void assign_shared_memory(ir::kernel& k) {
@@ -240,10 +259,7 @@ void assign_shared_memory(ir::kernel& k) {
   }
   const tile::limits limit = *tile::target_limits(k.target);
   const std::string context = cat("kernel \"", k.name, "\"");
-  if (plan.used() > limit.shared_bytes_per_cta)
-    raise(user_error({.id = "shared-memory-exceeded",
-                      .what = cat("the kernel needs ", plan.used(), " bytes of shared memory, a CTA has ", limit.shared_bytes_per_cta, " (", join(plan.list(), ", "), ")"),
-                      .where = k.where, .because = cat(k.target, " offers 227 KB per CTA"), .fix = {"use fewer stages or smaller tiles"}, .context = context}));
+  if (plan.used() > limit.shared_bytes_per_cta) too_much(k, plan, areas.largest(), limit.shared_bytes_per_cta);
   if (tile::ctas_by_shared_memory(limit, static_cast<int>(plan.used())) < k.blocks_per_processor)
     raise(user_error({.id = "occupancy-not-met",
                       .what = cat(k.blocks_per_processor, " CTAs per SM were asked for, ", plan.used(), " bytes of shared memory each allow ",
