@@ -43,7 +43,7 @@ struct attention_shape {
   batch_kind batch = batch_kind::jagged;
   bool backward = false;
   int block = 64;
-  bool rotary = false;  // backward, tables by position
+  enum class rotation { none, halves, neighbours, halves_applied } rotary = rotation::none;  // tables by position; applied: backward of q and k that come rotated
   std::string name() const;
 };
 std::vector<attention_shape> attention_shapes();

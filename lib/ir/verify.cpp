@@ -175,6 +175,20 @@ class checker {
           if (!((a.rows == r.rows && a.cols == 1) || (a.cols == r.cols && a.rows == 1))) say(o, cat(to_string(a), " cannot be repeated to ", to_string(r)));
         }
         break;
+      case opcode::every_other:
+        if (o.operands.size() == 1 && o.results.size() == 1) {
+          const type& a = o.operands[0]->type;
+          const type& r = o.result()->type;
+          if (!a.is_tile() || !r.is_tile() || a.rows != r.rows || a.cols != 2 * r.cols || a.element != r.element) say(o, "the result has the rows of the tile and half of its columns");
+          if (o.integer("first") != 0 && o.integer("first") != 1) say(o, "starts with column 0 or 1");
+        }
+        break;
+      case opcode::interleave:
+        if (o.operands.size() == 2 && o.results.size() == 1)
+          for (value v : o.operands)
+            if (!v->type.is_tile() || v->type.rows != o.result()->type.rows || 2 * v->type.cols != o.result()->type.cols || v->type.element != o.result()->type.element)
+              say(o, "both tiles have the result's rows and half of its columns");
+        break;
       default: break;
     }
   }

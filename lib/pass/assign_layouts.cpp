@@ -96,11 +96,21 @@ class assigner {
           if (const auto& l = o.operands[0]->type.layout) give(o.result(), tile::reduced(*l, gone(o)));
         } else if (o.is(ir::opcode::broadcast)) {
           if (const auto& l = o.result()->type.layout) give(o.operands[0], tile::reduced(*l, o.operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows));
+        } else if (o.is(ir::opcode::every_other)) {
+          halve(o.operands[0], o.result());
+        } else if (o.is(ir::opcode::interleave)) {
+          for (ir::value half : o.operands) halve(o.result(), half);
         } else if (o.is(ir::opcode::var_get) || o.is(ir::opcode::var_set) || o.is(ir::opcode::var_new)) {
           carry(o);
         }
       });
     } while (changed_);
+  }
+
+  // A tile and one that has every other column of it.
+  void halve(ir::value whole, ir::value half) {
+    if (const auto l = half->type.layout) give(whole, tile::doubled_columns(*l));
+    else if (const auto w = whole->type.layout; w && tile::pairs_columns(*w)) give(half, tile::halved_columns(*w));
   }
 
   // A cell of a tile has one layout: that of the first value set.
@@ -125,6 +135,16 @@ class assigner {
     return b.make(ir::opcode::convert, {v}, {v->type.with_layout(to)}).result();
   }
 
+  // `o` leaves its result as `made`; whoever was laid out for something else gets it converted.
+  void make_instead(ir::op& o, const tile::layout& made) {
+    const ir::type wanted = o.result()->type;
+    if (*wanted.layout == made) return;
+    o.result()->type = wanted.with_layout(made);
+    ir::value moved = ir::builder::after(k_, o).make(ir::opcode::convert, {o.result()}, {wanted}).result();
+    ir::replace_uses(k_.body, o.result(), moved);
+    moved->owner->operands[0] = o.result();
+  }
+
   void convert_where_needed() {
     std::vector<ir::op*> all;
     ir::walk(*who_.body, [&](ir::op& o) { all.push_back(&o); });
@@ -132,15 +152,14 @@ class assigner {
       if (elementwise(*o) && o->result()->type.is_tile()) {
         for (ir::value& v : o->operands)
           if (v->type.is_tile()) v = converted(*o, v, *o->result()->type.layout);
+      } else if (o->is(ir::opcode::every_other)) {
+        o->operands[0] = converted(*o, o->operands[0], tile::doubled_columns(*o->result()->type.layout));
+      } else if (o->is(ir::opcode::interleave)) {
+        for (ir::value& v : o->operands) v = converted(*o, v, *o->operands[0]->type.layout);
+        make_instead(*o, tile::doubled_columns(*o->operands[0]->type.layout));
       } else if (o->is(ir::opcode::reduce)) {
         // A vector whose users were laid out before what it is reduced from.
-        const tile::layout made = tile::reduced(*o->operands[0]->type.layout, gone(*o));
-        const ir::type wanted = o->result()->type;
-        if (*wanted.layout == made) continue;
-        o->result()->type = wanted.with_layout(made);
-        ir::value moved = ir::builder::after(k_, *o).make(ir::opcode::convert, {o->result()}, {wanted}).result();
-        ir::replace_uses(k_.body, o->result(), moved);
-        moved->owner->operands[0] = o->result();
+        make_instead(*o, tile::reduced(*o->operands[0]->type.layout, gone(*o)));
       } else if (o->is(ir::opcode::broadcast)) {
         const tile::layout need = tile::reduced(*o->result()->type.layout, o->operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows);
         if (!tile::broadcastable(*o->operands[0]->type.layout, *o->result()->type.layout)) o->operands[0] = converted(*o, o->operands[0], need);

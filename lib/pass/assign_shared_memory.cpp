@@ -56,7 +56,7 @@ class slot_areas {
     if (!stage) return;
     const ir::op* fill = filled_by_threads_once(ring);
     if (area* dead = fill ? find_dead(*fill, stage) : nullptr) {
-      ring.set("offset", take(*dead, stage));
+      ring.set("offset", take(*dead, stage, true));
       ring.set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
       dead->rings.push_back(&ring);
       return;
@@ -106,14 +106,14 @@ class slot_areas {
 
  private:
   struct area {
-    std::int64_t offset, bytes, taken;  // taken: by what came after the death of the first ring
-    std::vector<ir::op*> rings;
+    std::int64_t offset, bytes, taken;  // taken: since all rings in it are dead
+    std::vector<ir::op*> rings;         // one after another, each dead before the next is filled
     bool staged = false;
   };
 
-  static std::int64_t take(area& a, std::int64_t bytes) {
+  static std::int64_t take(area& a, std::int64_t bytes, bool by_ring = false) {
     const std::int64_t at = a.offset + a.taken;
-    a.taken += (bytes + 1023) / 1024 * 1024;
+    if (!by_ring) a.taken += (bytes + 1023) / 1024 * 1024;
     return at;
   }
 
@@ -138,21 +138,23 @@ class slot_areas {
     return nullptr;
   }
 
-  // Nobody reads the slot any more at `at`: filled once, read by products only, and what they made has been read before.
+  // Nobody reads the slot any more at `at`: filled once, read by threads before, or by products of which something has been read before.
   bool is_dead(const ir::op& ring, const ir::op& at) {
     if (!is_single_shot(k_, ring)) return false;
     for (ir::op* opened : users(k_, ring.result())) {
       if (!opened->is(ir::opcode::ring_drain)) continue;
       for (const auto& part : opened->results)
         for (ir::op* user : users(k_, part.get()))
-          if (!user->is(ir::opcode::ring_close) && !(user->is(ir::opcode::mma) && seen_complete(*user, at))) return false;
+          if (!user->is(ir::opcode::ring_close) && !(user->is(ir::opcode::mma) && seen_complete(*user, at)) && !(user->is(ir::opcode::tile_read) && comes_before(*user, at)))
+            return false;
     }
     return true;
   }
+  bool comes_before(const ir::op& read, const ir::op& at) { return !in_loop(read) && place_.at(&read) < place_.at(&at) && inside(at, *read.parent); }
   bool seen_complete(const ir::op& product, const ir::op& at) {
     if (in_loop(product)) return false;  // the next round reads again
     for (ir::op* read : users(k_, product.operands[0]))
-      if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && place_.at(read) < place_.at(&at) && inside(at, *read->parent)) return true;
+      if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && comes_before(*read, at)) return true;
     return false;
   }
 

@@ -387,35 +387,40 @@ class inserter {
 
   // Rows at or beyond the valid ones belong to another sequence: they read as zero.
   void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who, value arrived, value parity) {
-    std::vector<std::pair<value, value>> zeroed;  // address, first invalid row
-    const std::vector<ir::op*> opened = users(k_, ring_->result());
-    for (ir::op* fill : opened) {
+    for (ir::op* fill : users(k_, ring_->result())) {
       if (!fill->is(opcode::ring_fill)) continue;
-      for (ir::op* load : fill_loads_[fill].empty() ? find_loads(*fill) : fill_loads_[fill]) {
-        if (!load->integer("jagged")) continue;
-        if (&agent_of(all_, *fill) != &who || who.single_lane || (!single_ && fill->parent != drain.parent))
-          raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
-                            .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
-                            .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
-        const ir::type& t = drain.results[0]->type;
-        value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
-        value address = views_.at(drain.result())->owner->operands[0];
-        b.when(b.compare("lt", valid, b.integer(t.rows)), [&](ir::builder& z) {
+      std::map<value, std::vector<size_t>> parts;  // by number of valid rows
+      std::vector<value> in_order;
+      for (size_t i = 0; i < fill->results.size(); ++i)
+        for (ir::op* load : loads_into(fill->result(i))) {
+          if (!load->integer("jagged")) continue;
+          if (&agent_of(all_, *fill) != &who || who.single_lane || (!single_ && fill->parent != drain.parent))
+            raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
+                              .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
+                              .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
+          value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
+          if (parts[valid].empty()) in_order.push_back(valid);
+          parts[valid].push_back(i);
+        }
+      for (value valid : in_order)
+        b.when(b.compare("lt", valid, b.integer(drain.result(parts.at(valid)[0])->type.rows)), [&](ir::builder& z) {
           if (arrived) z.make(opcode::mbarrier_wait, {arrived, parity});
-          z.make(opcode::shared_zero, {address, valid}, {},
-                 {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
-                  {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
+          for (size_t i : parts.at(valid)) {
+            const ir::type& t = drain.result(i)->type;
+            z.make(opcode::shared_zero, {views_.at(drain.result(i))->owner->operands[0], valid}, {},
+                   {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
+                    {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
+          }
           z.make(opcode::fence_async);
           meet(z, who);
         });
-      }
     }
   }
-  std::vector<ir::op*> find_loads(ir::op& fill) {
-    std::vector<ir::op*> found = readers(fill, opcode::tile_load);
-    for (const auto& r : fill.results)
-      if (views_.count(r.get()))
-        for (ir::op* user : users(k_, views_.at(r.get())))
+  std::vector<ir::op*> loads_into(value part) {
+    std::vector<ir::op*> found;
+    for (value place : {part, views_.count(part) ? views_.at(part) : nullptr})
+      if (place)
+        for (ir::op* user : users(k_, place))
           if (user->is(opcode::tile_load)) found.push_back(user);
     return found;
   }
@@ -505,7 +510,6 @@ class inserter {
   int prologue_end_ = 0;
   std::unique_ptr<ir::op>* start_ = nullptr;
   std::map<value, value> views_;
-  std::map<ir::op*, std::vector<ir::op*>> fill_loads_;
 };
 
 }  // namespace

@@ -127,5 +127,5 @@ TEST_CASE("PTX names the rings and roles of its kernel in comments, each mbarrie
       ++seen;
       CHECK(barriers == count(ptx, "mbarrier.init"));
     }
-  CHECK(seen == 26);
+  CHECK(seen == 38);
 }

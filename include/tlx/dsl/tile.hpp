@@ -226,6 +226,25 @@ template <class T, int R, int C> tile_of<T, R, 1> row_max(const tile_of<T, R, C>
 template <class T, int R, int C> tile_of<T, R, 1> row_min(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::reduce<T, R, C, R, 1>("min", 1, a, where); }
 template <class T, int R, int C> tile_of<T, R, 1> row_sum(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::reduce<T, R, C, R, 1>("add", 1, a, where); }
 
+namespace dsl {
+template <int First, class T, int R, int C>
+tile_of<T, R, C / 2> every_other(const tile_of<T, R, C>& a, location where) {
+  static_assert(C % 2 == 0, "tlx: even_columns and odd_columns want an even number of columns");
+  ir::value x = a.used();
+  return {a.home(), a.home().at(where).make(ir::opcode::every_other, {x}, {tile_of<T, R, C / 2>::type()}, {{"first", std::int64_t{First}}}).result()};
+}
+}  // namespace dsl
+
+/// Columns 0 2 4 ... and 1 3 5 ... of a tile.
+template <class T, int R, int C> auto even_columns(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::every_other<0>(a, where); }
+template <class T, int R, int C> auto odd_columns(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::every_other<1>(a, where); }
+/// The tile whose even and odd columns they are.
+template <class T, int R, int C>
+tile_of<T, R, 2 * C> interleave(const tile_of<T, R, C>& even, const tile_of<T, R, C>& odd, location where = location::here()) {
+  ir::value x = even.used(), y = even.home().use(odd.raw(), &odd.home());
+  return {even.home(), even.home().at(where).make(ir::opcode::interleave, {x, y}, {tile_of<T, R, 2 * C>::type()}).result()};
+}
+
 /// Index of each element along an axis of the tile.
 template <int Rows, int Cols>
 tile_of<std::int32_t, Rows, Cols> row_index(dsl::context& c, location where = location::here()) {
