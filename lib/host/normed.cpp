@@ -44,17 +44,16 @@ std::unique_ptr<ir::kernel> traced_in(const normed_choice& c, const std::string&
   using arguments = kernels::normed_arguments<T>;
   return trace<arguments>(name, target, [&](block& cta, const arguments& in) { kernels::normed_gemm<T, Plan>(cta, in, normed_epilogue{c}); });
 }
-template <class T, class Plan>
+template <class T, class Plan, int Width = 64>
 std::unique_ptr<ir::kernel> traced_out(const normed_choice& c, const std::string& name, const std::string& target) {
   using arguments = kernels::normed_arguments<T>;
   return trace<arguments>(name, target, [&](block& cta, const arguments& in) {
-    const normed_epilogue sums{c};
-    kernels::gemm_normed<T, Plan>(
-        cta, in,
+    normed_choice without = c;
+    without.residual = false;  // the kernel adds it
+    kernels::gemm_normed<T, Plan, Width>(
+        cta, in, c.residual, normed_epilogue{without},
         [&](const auto& x, const arguments& all, const grid_box& t) {
-          const auto y = sums(x, all, t);
-          if (c.before) store(all.before[t], cast<T>(y));
-          return y;
+          if (c.before) store(all.before[t], cast<T>(x));
         },
         [&](const auto& x, const arguments& all, const grid_box& t) { return c.gain ? x * fetch<1, std::decay_t<decltype(x)>::cols>(all.gain.at(t.col)) : x; });
   });
@@ -63,16 +62,25 @@ std::unique_ptr<ir::kernel> traced_out(const normed_choice& c, const std::string
 template <class T>
 std::unique_ptr<ir::kernel> traced(const normed_choice& c, const std::string& name, const std::string& target) {
   using kernels::gemm_plan;
+  const bool has_tensor_memory = target.rfind("sm_10", 0) == 0;
   if (!c.rows_of_c) {
     if (c.by_threads) return traced_in<T, gemm_plan<128, 128, 64, 3, false, true, true>>(c, name, target);
     if (c.n == 128) return traced_in<T, gemm_plan<128, 128, 64, 5>>(c, name, target);
-    if (target.rfind("sm_10", 0) == 0) return traced_in<T, gemm_plan<128, 256, 64, 3>>(c, name, target);  // factors go from role to role through shared memory
+    if (has_tensor_memory) return traced_in<T, gemm_plan<128, 256, 64, 3>>(c, name, target);  // factors go from role to role through shared memory
     return traced_in<T, gemm_plan<128, 256, 64, 4>>(c, name, target);
   }
-  if (c.by_threads) return c.n == 128 ? traced_out<T, gemm_plan<64, 64, 64, 3, false, true, true>>(c, name, target) : traced_out<T, gemm_plan<64, 256, 32, 3, false, true, true>>(c, name, target);
+  // Narrower pieces where addresses or a second result take registers beside them.
+  const bool narrow = has_tensor_memory && c.before;
+  if (c.by_threads) {
+    if (c.n == 128) return traced_out<T, gemm_plan<64, 64, 64, 3, false, true, true>, 32>(c, name, target);
+    return traced_out<T, gemm_plan<64, 256, 32, 3, false, true, true>, 32>(c, name, target);
+  }
   if (c.n == 128) return traced_out<T, gemm_plan<64, 64, 64, 6>>(c, name, target);
   if (c.n == 256) return traced_out<T, gemm_plan<64, 128, 64, 4>>(c, name, target);
-  return traced_out<T, gemm_plan<64, 256, 32, 5>>(c, name, target);  // half a row of 128 bytes: five stages instead of two, and room for the result
+  // Half a row of 128 bytes a stage: four or five stages instead of two, and room for the result and the residual.
+  if (narrow) return traced_out<T, gemm_plan<64, 256, 32, 4>, 32>(c, name, target);
+  if (c.residual) return traced_out<T, gemm_plan<64, 256, 32, 4>>(c, name, target);
+  return traced_out<T, gemm_plan<64, 256, 32, 5>>(c, name, target);
 }
 
 std::unique_ptr<ir::kernel> trace_normed(const normed_choice& c, const std::string& name, const std::string& target) {
@@ -103,7 +111,7 @@ void run(session& with, normed_choice chosen, const matrix& a, const matrix& b, 
   chosen.bias = how.bias != 0, chosen.residual = how.residual.data != 0, chosen.gain = how.gain != 0, chosen.before = how.before.data != 0;
   // Bulk stores write whole 16-byte pieces, also behind the last column of a matrix that is a part of a wider one.
   const auto stores_in_bulk = [&](const matrix& m) { return !m.data || (bulk_copies_work(m, how.type) && m.cols % 8 == 0); };
-  chosen.by_threads = !(bulk_copies_work(a, how.type) && bulk_copies_work(b, how.type) && stores_in_bulk(c) && stores_in_bulk(how.before));
+  chosen.by_threads = !(bulk_copies_work(a, how.type) && bulk_copies_work(b, how.type) && (!chosen.rows_of_c || !how.residual.data || bulk_copies_work(how.residual, how.type)) && stores_in_bulk(c) && stores_in_bulk(how.before));
   if (chosen.by_threads) chosen.n = !chosen.rows_of_c || c.cols <= 128 ? 128 : 512;
   const std::string name = name_of(chosen);
   const auto vector = [&](device::address data) { return device::view_value(data, {data ? c.cols : 0}); };

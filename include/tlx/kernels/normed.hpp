@@ -1,5 +1,6 @@
 // GEMMs with a root mean square of rows: rows of a are normed on their way in, or rows of c on their way out. One pass over memory each.
 #pragma once
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -78,7 +79,7 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
     return;
   }
   auto d = cta.ring<2>("d", accumulator<float, m, n>);
-  auto factors = cta.ring<2>("factors", detail::shared_column<m>);
+  auto factors = cta.ring<1>("factors", detail::shared_column<m>);
   cta.roles(tiles, loading,
     role("mma", 1_warp, [&](const grid_box&) {
       auto acc = d.fill();
@@ -87,7 +88,7 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
         mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
       });
     }),
-    role("squares", 4_warps, [&](const grid_box&) {
+    role("squares", 4_warps, registers{Plan::by_threads ? 0 : 208}, [&](const grid_box&) {
       auto squares = cta.carry(splat<float, m, 1>(cta.home(), 0.0f));
       for_each(k_tiles(), [&](index) {
         auto slot = ab.drain();
@@ -95,26 +96,32 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
       });
       write(factors.fill(), detail::eight_times(factor(squares.get())));
     }),
-    role("epilogue", 4_warps, [&](const grid_box& t) {
-      auto full = d.drain();
-      auto by = factors.drain();
-      finish(read(full), detail::one_of(read(by)), t);
+    role("epilogue", 4_warps, registers{Plan::by_threads ? 0 : 256}, [&](const grid_box& t) {
+      const auto by = detail::one_of(read(factors.drain()));
+      finish(read(d.drain()), by, t);
     }));
 }
 
-/// c = gain * rms(epilogue(a * b)): rows of c are divided by sqrt(mean of their squares + epsilon), so a CTA holds whole rows, at most 2 * Plan::n columns. Two
-/// roles (on Blackwell, two of each kind) have one half of the columns each and tell each other the sums of their squares. `finish(x, in, box)` is what is
-/// stored for the normed piece x.
-template <class T, class Plan, class Epilogue, class Finish, class Arguments>
-void gemm_normed(block& cta, const Arguments& in, Epilogue epilogue, Finish finish) {
+/// c = gain * rms(epilogue(a * b) + residual): rows of c are divided by sqrt(mean of their squares + epsilon), so a CTA holds whole rows, at most 2 * Plan::n columns.
+/// Two roles (on Blackwell, two of each kind) have one half of the columns each and tell each other the sums of their squares. A piece is Width columns.
+/// On Hopper the accumulators are registers anyway, so all pieces of a half stay there until the row is known; a residual that these roles fetched would take more
+/// than there are, and is loaded beside the operands. On Blackwell each piece is made twice, from tensor memory: for the squares, and to be stored.
+/// `entering(x, in, box)` sees each piece before it is normed, `finish(x, in, box)` makes what is stored of it after.
+template <class T, class Plan, int Width = 64, class Epilogue, class Entering, class Finish, class Arguments>
+void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilogue, Entering entering, Finish finish) {
   using namespace literals;
   static_assert(!Plan::ta && Plan::tb && !Plan::tc, "tlx: gemm_normed reads a and b with K contiguous");
-  constexpr int m = Plan::m, n = Plan::n, k = Plan::k, width = 64;
+  constexpr int m = Plan::m, n = Plan::n, k = Plan::k, width = Width;
   static_assert(m == 64 && n % width == 0, "tlx: gemm_normed keeps 64 rows of a half in the registers of four warps");
   if (Plan::by_threads) cta.move_by_threads();
   auto tiles = cta.persistent(grid_of<m, 2 * n>(in.c));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<T, n, k>, shared<T, n, k>);
   auto left = cta.ring<1>("left", accumulator<float, m, n>), right = cta.ring<1>("right", accumulator<float, m, n>);
+  std::optional<ring_of<2, shared_spec<T, m, width>>> added_left, added_right;
+  if (residual && !cta.has_tensor_memory()) {
+    added_left = cta.ring<2>("residual_left", shared<T, m, width>);
+    added_right = cta.ring<2>("residual_right", shared<T, m, width>);
+  }
   auto of_left = cta.ring<1>("squares_left", detail::shared_column<m>), of_right = cta.ring<1>("squares_right", detail::shared_column<m>);
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
 
@@ -127,34 +134,45 @@ void gemm_normed(block& cta, const Arguments& in, Epilogue epilogue, Finish fini
       });
     });
   };
-  const auto finishing = [&](const char* name, const auto& sums, const auto& mine, const auto& other, int first) {
-    return role(name, 4_warps, [&in, &epilogue, &finish, sums, mine, other, first](const grid_box& t) {
+  const auto finishing = [&](const char* name, const auto& sums, const auto& mine, const auto& other, const auto& added, int first) {
+    // With loads by threads no warps are left whose registers could be given away unasked.
+    return role(name, 4_warps, registers{Plan::by_threads ? (cta.has_tensor_memory() ? 136 : 184) : 0}, [&cta, &in, residual, &epilogue, &entering, &finish, sums, mine, other, added, first](const grid_box& t) {
       auto full = sums.drain();
       const auto box = [&](int piece) { return grid_box{t.row, t.col + constant(t.col.home(), first + piece * width)}; };
-      std::vector<tile_of<float, m, width>> pieces;
-      std::vector<tile_of<float, m, 1>> squares;  // of the pieces up to the one of that index
+      const auto made = [&](int i) {
+        const auto x = epilogue(detail::read_columns<width>(full.template part<0>(), i * width), in, box(i));
+        if (added) return x + detail::as_float(read(added->drain()));
+        return residual ? x + detail::as_float(fetch<m, width>(in.residual[box(i)])) : x;
+      };
+      std::vector<tile_cell<float, m, width>> pieces;  // cells: what they are given is computed there and then, and the next piece's operands are read after it
+      auto squares = cta.carry(splat<float, m, 1>(cta.home(), 0.0f));
       for (int i = 0; i < n / width; ++i) {
-        pieces.push_back(epilogue(detail::read_columns<width>(full.template part<0>(), i * width), in, box(i)));
-        const tile_of<float, m, 1> these = row_sum(pieces.back() * pieces.back());
-        squares.push_back(i == 0 ? these : squares.back() + these);
+        pieces.push_back(cta.carry(made(i)));
+        const auto piece = pieces.back().get();
+        squares.set(squares.get() + row_sum(piece * piece));
+        entering(piece, in, box(i));
       }
-      write(mine.fill(), detail::eight_times(squares.back()));
+      write(mine.fill(), detail::eight_times(squares.get()));
       auto theirs = other.drain();
-      const tile_of<float, m, 1> by = detail::rms_factor(squares.back() + detail::one_of(read(theirs)), in.c.extent(1), in.epsilon);
-      for (int i = 0; i < n / width; ++i) store(in.c[box(i)], cast<T>(finish(pieces[static_cast<size_t>(i)] * by, in, box(i))));
+      const tile_of<float, m, 1> by = detail::rms_factor(squares.get() + detail::one_of(read(theirs)), in.c.extent(1), in.epsilon);
+      for (int i = 0; i < n / width; ++i) store(in.c[box(i)], cast<T>(finish((cta.has_tensor_memory() ? made(i) : pieces[static_cast<size_t>(i)].get()) * by, in, box(i))));
     });
   };
   cta.roles(tiles,
-    role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
+    role("load", Plan::by_threads ? 4_warps : 1_warp, registers{Plan::by_threads ? (cta.has_tensor_memory() ? 168 : 128) : 0}, [&](const grid_box& t) {
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.fill();
         load(get<0>(slot), in.a.at(t.row, i * k));
         load(get<1>(slot), in.b.at(t.col, i * k));
         load(get<2>(slot), in.b.at(t.col + n, i * k));
       });
+      for (int i = 0; added_left && i < n / width; ++i) {
+        load(added_left->fill(), in.residual.at(t.row, t.col + constant(t.col.home(), i * width)));
+        load(added_right->fill(), in.residual.at(t.row, t.col + constant(t.col.home(), n + i * width)));
+      }
     }),
     multiplying("mma_left", left, std::integral_constant<size_t, 0>{}), multiplying("mma_right", right, std::integral_constant<size_t, 1>{}),
-    finishing("left", left, of_left, of_right, 0), finishing("right", right, of_right, of_left, n));
+    finishing("left", left, of_left, of_right, added_left, 0), finishing("right", right, of_right, of_left, added_right, n));
 }
 
 }  // namespace tlx::kernels
