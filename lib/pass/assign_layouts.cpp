@@ -1,6 +1,7 @@
 // Layouts flow from the ops that prescribe one (accumulator reads, register operands) along elementwise ops to those that adopt any (loads, constants,
 // indices, broadcasts). What nobody prescribes is spread for coalesced access.
 #include <algorithm>
+#include <optional>
 
 #include "agents.hpp"
 #include "passes.hpp"
@@ -55,6 +56,22 @@ class assigner {
     return cat("use ", all, " warps for ", rows, " rows");
   }
 
+  // A vector that is used beside an accumulator lies as the accumulator's rows do. What it is reduced from, if anything will do, lies as an accumulator of its own
+  // width would: then nothing is converted, in a loop every round.
+  void give_what_reduces_to(ir::op& reduce) {
+    const ir::type& t = reduce.operands[0]->type;
+    if (who_.warps % 4 != 0) return;
+    std::optional<tile::layout> as_read;
+    if (!has_tensor_memory(k_)) {
+      if (t.rows % (64 * (who_.warps / 4)) == 0 && t.cols % 8 == 0) as_read = tile::wgmma_accumulator(t.rows, t.cols, who_.warps);
+    } else if (who_.warps == 4 && t.rows == 128) {
+      as_read = tile::tmem_rows_32x32b(t.rows, t.cols, who_.warps);
+    } else if (who_.warps == 4 && t.rows == 64 && t.cols % 8 == 0) {
+      as_read = tile::tmem_16x256b(t.rows, t.cols, who_.warps);
+    }
+    if (as_read && tile::reduced(*as_read, gone(reduce)) == *reduce.result()->type.layout) give(reduce.operands[0], *as_read);
+  }
+
   tile::layout accumulator_layout(const ir::op& o, int rows, int cols) {
     const int warps = who_.warps;
     const std::string context = cat("kernel \"", k_.name, "\"");
@@ -94,6 +111,7 @@ class assigner {
           for (ir::value v : o.operands) give(v, l);
         } else if (o.is(ir::opcode::reduce)) {
           if (const auto& l = o.operands[0]->type.layout) give(o.result(), tile::reduced(*l, gone(o)));
+          else if (o.result()->type.layout) give_what_reduces_to(o);
         } else if (o.is(ir::opcode::broadcast)) {
           if (const auto& l = o.result()->type.layout) give(o.operands[0], tile::reduced(*l, o.operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows));
         } else if (o.is(ir::opcode::every_other)) {

@@ -76,7 +76,23 @@ class lowerer {
     ir::builder b = ir::builder::before(k_, acc);
     const ir::type& t = acc.result()->type;
     ir::type registers = ir::type::tile_of(t.element, t.rows, t.cols).with_layout(tile::wgmma_accumulator(t.rows, t.cols, who_.warps));
-    cells_[acc.result()] = b.var(registers, nullptr, "acc");
+    cells_[acc.result()] = b.var(registers, in_loop(acc) && takes_half(t) && waits_in_cells(acc.result()) ? b.splat(0.0, registers) : nullptr, "acc");
+  }
+
+  // Whether an accumulator and as much again are more than a consumer's registers; fewer are left alone, since zeros between two products can serialise them (C7515).
+  bool takes_half(const ir::type& t) const { return t.rows * t.cols / (who_.warps * 32) > 96; }
+
+  // Whether what is made of the accumulator stays in registers, unpacked, while other work is done. The first product of a tile overwrites the accumulator under a
+  // predicate, which ptxas takes for a use of what was there: the registers would be live from one tile to the next, beside what was made of them. Zeros end that.
+  bool waits_in_cells(value v) {
+    for (ir::op* user : users(k_, v)) {
+      if (user->is(opcode::var_new) || user->is(opcode::var_set)) {
+        if (tile::bits(v->type.element) == 32 && v->type.cols > 1) return true;
+      } else if (user->is(opcode::acc_read) || (user->code >= opcode::add && user->code <= opcode::cos)) {
+        if (waits_in_cells(user->result())) return true;
+      }
+    }
+    return false;
   }
 
   void lower_wgmma(ir::op& mma) {
