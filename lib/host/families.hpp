@@ -7,5 +7,6 @@ namespace tlx::host {
 std::vector<library_kernel> gemm_kernels();
 std::vector<library_kernel> gated_kernels();
 std::vector<library_kernel> attention_kernels();
+std::vector<library_kernel> flash_attention_kernels();
 
 }  // namespace tlx::host
