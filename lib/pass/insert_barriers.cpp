@@ -409,8 +409,12 @@ class inserter {
     ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
     if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {
-      ir::builder then = read ? ir::builder::after(k_, *read) : c;
-      let_go(then, s);
+      if (read) {
+        ir::builder then = ir::builder::after(k_, *read);
+        let_go(then, s);
+      } else {
+        let_go(c, s);
+      }
       c.set(s.held, stage);
       c.set(s.holds, c.boolean(true));
       ir::builder after = ir::builder::after(k_, *loop);
