@@ -154,6 +154,15 @@ class checker {
           say(o, cat("reads ", to_string(o.result()->type), " from column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
         boolean(1);
         break;
+      case opcode::acc_write:
+        if (!o.operands[0]->type.is(type::kind::acc) || !o.operands[1]->type.is_tile()) say(o, "needs an accumulator and a register tile");
+        else if (o.operands[1]->type.rows != o.operands[0]->type.rows || o.operands[1]->type.element != o.operands[0]->type.element || o.integer("column") < 0 ||
+                 o.integer("column") + o.operands[1]->type.cols > o.operands[0]->type.cols)
+          say(o, cat("writes ", to_string(o.operands[1]->type), " to column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
+        break;
+      case opcode::tile_clear:
+        if (!o.operands[0]->type.is(type::kind::shared) || !(o.operands[1]->type == type::scalar(element::s32))) say(o, "needs a shared tile and a row");
+        break;
       case opcode::mma:
         if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");
         else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");

@@ -95,6 +95,10 @@ class assigner {
       const ir::type& t = o.result()->type;
       o.result()->type = t.with_layout(accumulator_layout(o, t.rows, t.cols));
     }
+    if (o.is(ir::opcode::acc_write)) {
+      const ir::type& t = o.operands[1]->type;
+      give(o.operands[1], accumulator_layout(o, t.rows, t.cols));
+    }
   }
 
   void spread() {
@@ -184,6 +188,9 @@ class assigner {
       } else if (o->is(ir::opcode::mma) && o->operands[1]->type.is_tile() && !has_tensor_memory(k_)) {
         const ir::type& a = o->operands[1]->type;
         o->operands[1] = converted(*o, o->operands[1], tile::wgmma_a_operand_16bit(a.rows, a.cols, who_.warps));
+      } else if (o->is(ir::opcode::acc_write)) {
+        const ir::type& t = o->operands[1]->type;
+        o->operands[1] = converted(*o, o->operands[1], accumulator_layout(*o, t.rows, t.cols));
       } else if (o->is(ir::opcode::var_new) && !o->operands.empty() && o->operands[0]->type.is_tile()) {
         o->operands[0] = converted(*o, o->operands[0], *o->result()->type.parts[0].layout);
       } else if (o->is(ir::opcode::var_set) && o->operands[1]->type.is_tile()) {

@@ -163,7 +163,7 @@ class inserter {
     else make(b);
   }
 
-  bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty(); }
+  bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty() || !readers(drain, opcode::tile_clear).empty(); }
 
   // A commit arrives some time later, and must not arrive in a CTA that has ended: whoever fills the ring stays until all slots came back.
   void wait_until_free(const agent& who, const side& s) {
@@ -363,13 +363,58 @@ class inserter {
     return std::max<std::int64_t>(1, drain.parent == loop.regions[0].get() ? plain : 1);
   }
 
+  // Whether all products that read the slot are known to be complete where it closes: something between has read the result of the last of them, or of a
+  // later one (groups complete in order).
+  bool products_complete(ir::op& drain, const ir::op& close) {
+    const std::vector<ir::op*> mine = readers(drain, opcode::mma);
+    std::map<value, int> newest;  // of each accumulator, the place of the product that wrote it last
+    int place = 0, last = -1, complete = -1;
+    size_t seen = 0;
+    for (const auto& o : close.parent->ops) {
+      ++place;
+      if (o.get() == &close) break;
+      if (o->is(opcode::mma)) {
+        newest[o->operands[0]] = place;
+        if (std::find(mine.begin(), mine.end(), o.get()) != mine.end()) {
+          last = place;
+          ++seen;
+        }
+      }
+      if (o->is(opcode::acc_read) && newest.count(o->operands[0])) complete = std::max(complete, newest.at(o->operands[0]));
+    }
+    return seen == mine.size() && complete >= last;
+  }
+
+  // The read of what all products of the slot add to, where it stands in the loop before the first of them: it has waited for those of the round before.
+  ir::op* read_of_the_round_before(ir::op& drain, const ir::op& loop) {
+    const std::vector<ir::op*> mine = readers(drain, opcode::mma);
+    for (const ir::op* product : mine)
+      if (product->parent != loop.regions[0].get() || product->operands[0] != mine[0]->operands[0]) return nullptr;
+    for (const auto& o : loop.regions[0]->ops) {
+      if (o->is(opcode::acc_read) && o->operands[0] == mine[0]->operands[0]) return o.get();
+      if (std::find(mine.begin(), mine.end(), o.get()) != mine.end()) break;
+    }
+    return nullptr;
+  }
+
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
+    if (products_complete(drain, close_of(drain))) {
+      value leader = c.compare("eq", c.simple(opcode::lane_id, s32), c.integer(0));
+      c.make(opcode::mbarrier_arrive, {barrier(c, "empty", stage), leader}, {}, {{"count", std::int64_t{1}}});
+      return;
+    }
     ir::op* loop = enclosing(drain, opcode::for_loop);
     // With one slot nobody could fill the next round before this one is let go.
     const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
-    c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
+    ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
+    if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {
-      let_go(c, s);
+      if (read) {
+        ir::builder then = ir::builder::after(k_, *read);
+        let_go(then, s);
+      } else {
+        let_go(c, s);
+      }
       c.set(s.held, stage);
       c.set(s.holds, c.boolean(true));
       ir::builder after = ir::builder::after(k_, *loop);
@@ -441,7 +486,7 @@ class inserter {
     for (ir::op* user : users(k_, acc.result())) {
       std::replace(user->operands.begin(), user->operands.end(), acc.result(), place);
       if (user->is(opcode::mma)) products.push_back(user);
-      if (user->is(opcode::acc_read)) reads.push_back(user);
+      if (user->is(opcode::acc_read) || user->is(opcode::acc_write)) reads.push_back(user);  // either wants the products complete
     }
     bool together = products.size() == 1;
     for (ir::op* read : reads) together = together && read->parent == products[0]->parent;
