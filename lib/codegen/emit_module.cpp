@@ -176,11 +176,16 @@ void emitter::emit() {
 }
 
 void emitter::emit_region(const ir::region& r) {
-  for (const auto& o : r.ops) {
-    at_ = o.get();
-    locate(*o);
-    if (o->has("way_out")) emit_with_way_out(*o);
-    else emit_op(*o);
+  for (auto at = r.ops.begin(); at != r.ops.end();) {
+    if ((*at)->is(opcode::wgmma_mma)) {
+      at = emit_products(at, r.ops.end());
+      continue;
+    }
+    const ir::op& o = **at++;
+    at_ = &o;
+    locate(o);
+    if (o.has("way_out")) emit_with_way_out(o);
+    else emit_op(o);
   }
 }
 
@@ -199,7 +204,9 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::iota: return emit_iota(o);
     case opcode::reduce: return emit_reduce(o);
     case opcode::broadcast: return emit_broadcast(o);
-    case opcode::slice: return emit_slice(o);
+    case opcode::slice:
+    case opcode::every_other:
+    case opcode::interleave: return emit_slice(o);
     case opcode::convert: return emit_convert(o);
 
     case opcode::var_new:
@@ -250,7 +257,6 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::tma_prefetch: return emit_tma(o);
 
     case opcode::wgmma_fence:
-    case opcode::wgmma_mma:
     case opcode::wgmma_commit:
     case opcode::wgmma_wait: only_on("sm_90", "wgmma"); return emit_wgmma(o);
     case opcode::descriptor: return emit_wgmma(o);

@@ -175,7 +175,11 @@ class emitter {
   void emit_tma(const ir::op& o);
   // emit_wgmma.cpp
   void emit_wgmma(const ir::op& o);
-  void emit_wgmma_mma(const ir::op& o);
+  using op_iterator = std::vector<std::unique_ptr<ir::op>>::const_iterator;
+  op_iterator emit_products(op_iterator at, op_iterator end);
+  void check_product(const ir::op& o);
+  registers register_operand(const ir::op& product);
+  void emit_chain(const std::vector<const ir::op*>& products);
   void emit_wgmma_wait(const ir::op& o);
   // emit_tcgen05.cpp
   void emit_tcgen05(const ir::op& o);

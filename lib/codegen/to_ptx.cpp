@@ -37,7 +37,7 @@ struct compilation {
   std::unique_ptr<TargetMachine> machine;
   std::unique_ptr<Module> module;
 
-  compilation(const ir::kernel& k, const options& how) {
+  compilation(const ir::kernel& k, const options& how, bool named) {
     static constexpr std::string_view known[] = {"sm_90a", "sm_100a", "sm_103a", "sm_100f"};
     if (std::find(std::begin(known), std::end(known), k.target) == std::end(known))
       raise(user_error({.id = "target-unknown", .what = cat("target \"", k.target, "\""), .where = k.where, .because = "code is generated for sm_90a, sm_100a, sm_103a and sm_100f",
@@ -45,7 +45,7 @@ struct compilation {
     const Triple triple("nvptx64-nvidia-cuda");
     machine.reset(nvptx().createTargetMachine(triple, k.target, "+ptx90", TargetOptions(), Reloc::PIC_, std::nullopt,
                                               how.optimise ? CodeGenOptLevel::Aggressive : CodeGenOptLevel::Less));
-    context.setDiscardValueNames(false);
+    context.setDiscardValueNames(!named);
     module = std::make_unique<Module>(k.name, context);
     module->setTargetTriple(triple);
     module->setDataLayout(machine->createDataLayout());
@@ -78,7 +78,7 @@ struct compilation {
 }  // namespace
 
 std::string to_llvm(const ir::kernel& k, const options& how) {
-  compilation c(k, how);
+  compilation c(k, how, true);
   std::string text;
   raw_string_ostream out(text);
   c.module->print(out, nullptr);
@@ -86,7 +86,7 @@ std::string to_llvm(const ir::kernel& k, const options& how) {
 }
 
 std::string to_ptx(const ir::kernel& k, const options& how) {
-  compilation c(k, how);
+  compilation c(k, how, false);
   SmallString<0> text;
   raw_svector_ostream out(text);
   legacy::PassManager passes;

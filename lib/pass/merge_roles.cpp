@@ -75,7 +75,13 @@ void merge_pair(ir::kernel& k, ir::op& ring) {
     cannot_merge(k, ring, "it is filled or drained inside a loop or branch of the role's body");
   if (first == second) return use_one_accumulator(k, ring, *fill, *drain);
 
-  ir::builder b = ir::builder::before(k, *first);
+  // Where the later of the two stands, all that either uses is made.
+  ir::op* later = second;
+  for (const auto& o : second->parent->ops) {
+    if (o.get() == first) break;
+    if (o.get() == second) later = first;
+  }
+  ir::builder b = ir::builder::before(k, *later);
   const std::int64_t warps = std::max(first->integer("warps"), second->integer("warps"));
   b.locate(second->where);
   ir::op& merged = b.make(ir::opcode::role, {}, {}, {{"name", first->text("name") + "+" + second->text("name")}, {"warps", warps}});

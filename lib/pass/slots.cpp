@@ -1,6 +1,21 @@
 #include "slots.hpp"
 
+#include <algorithm>
+
 namespace tlx::pass {
+
+namespace {
+
+// One index for each way to place a row: most registers of a fragment differ in their columns only.
+std::vector<int> different_in_rows(const tile::axis_map& m) {
+  std::vector<int> found;
+  const auto same = [&](int i, int j) { return m.xor_part(i).row == m.xor_part(j).row && m.add_part(i).row == m.add_part(j).row; };
+  for (int i = 0; i < m.count(); ++i)
+    if (std::none_of(found.begin(), found.end(), [&](int j) { return same(i, j); })) found.push_back(i);
+  return found;
+}
+
+}  // namespace
 
 bool is_single_shot(ir::kernel& k, const ir::op& ring) {
   if (ring.result()->type.stages != 1) return false;
@@ -21,11 +36,12 @@ bool stored_through_shared(const ir::kernel&, const agent& who, const ir::op& st
   const tile::shared_tile slab = slab_tile_of(who, t);
   if (slab.swizzle_bytes < 32 || slab.chunk_count() != 1 || tile::bits(t.element) < 8) return false;
   const int rows = t.rows / who.warps;
+  const std::vector<int> registers = different_in_rows(t.layout->reg);
   for (int w = 0; w < who.warps; ++w) {
     const int first = t.layout->at(0, 0, w).row;
     for (int i = 0; (1 << i) <= w; ++i)
       if (w != 1 << i && w >> i & 1 && first != t.layout->at(0, 0, w ^ 1 << i).row + t.layout->at(0, 0, 1 << i).row) return false;  // no sum over the bits of w
-    for (int r = 0; r < t.layout->register_count(); ++r)
+    for (const int r : registers)
       for (int lane = 0; lane < 32; ++lane) {
         const int row = t.layout->at(r, lane, w).row;
         if (row < first || row >= first + rows) return false;

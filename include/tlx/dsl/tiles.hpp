@@ -157,7 +157,7 @@ class jagged_tiles {
     const index position = (slot - begin / Rows - sequence) * Rows;
     const index first = begin + position;
     const index rows = min(end - first, Rows);
-    when(rows > 0, [&] { body(jagged_box{first, head, rows, position}); });
+    when(rows > 0, [&] { body(jagged_box{first, head, rows, position, sequence}); });
   }
 
  private:
