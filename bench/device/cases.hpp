@@ -20,6 +20,7 @@ struct setting {
   const pool& values;
   int rounds = 31;
   bool sustained = false;  // GEMM: long runs at the power limit as well
+  bool schedules = false;  // GEMM: every schedule there is for the product, beside the one that the rule takes
 };
 
 struct gemm_shape {

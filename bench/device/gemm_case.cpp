@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "bench/device/cases.hpp"
@@ -47,10 +48,8 @@ class operands {
     return {s_.m, s_.n, s_.k, a_[i].where(), b_[i].where(), c_[i].where(), s_.bias_gelu ? bias_bf16_.where() : 0, s_.bias_gelu, s_.batch,
             s_.e4m3 ? scales_.where() : 0, s_.e4m3 ? scales_.where() + 16 : 0, s_.promoted};
   }
-  void run_tlx(int set, std::uint64_t stream) const {
-    const auto i = static_cast<std::size_t>(set);
+  host::gemm_options options() const {
     host::gemm_options how;
-    how.stream = stream;
     if (s_.bias_gelu) how.bias = bias_f32_.where(), how.activate = host::activation::gelu_tanh;
     how.batch = s_.batch;
     if (s_.e4m3) {
@@ -59,8 +58,16 @@ class operands {
       how.scale_b.data = scales_.where() + 16;
       how.promoted = s_.promoted;
     }
-    host::gemm(on_.session, {a_[i].where(), s_.m, s_.k, 0, false}, {b_[i].where(), s_.k, s_.n, 0, true}, {c_[i].where(), s_.m, s_.n, 0, false}, how);
+    return how;
   }
+  void run_tlx(int set, std::uint64_t stream, const std::optional<host::gemm_schedule>& schedule = {}) const {
+    const auto i = static_cast<std::size_t>(set);
+    host::gemm_options how = options();
+    how.stream = stream;
+    how.schedule = schedule;
+    host::gemm(on_.session, a(i), b(i), c(i), how);
+  }
+  std::vector<host::gemm_estimate> schedules() const { return host::gemm_schedules(on_.session, a(0), b(0), c(0), options()); }
 
   // Poisons the result, runs once, compares sampled elements with float64 and all of them with the first implementation that was right.
   bool right(const contender& one) {
@@ -91,6 +98,9 @@ class operands {
   }
 
  private:
+  host::matrix a(std::size_t i) const { return {a_[i].where(), s_.m, s_.k, 0, false}; }
+  host::matrix b(std::size_t i) const { return {b_[i].where(), s_.k, s_.n, 0, true}; }
+  host::matrix c(std::size_t i) const { return {c_[i].where(), s_.m, s_.n, 0, false}; }
   static std::size_t bytes(std::int64_t elements) { return static_cast<std::size_t>(elements) * 2; }
   static std::uint64_t first_a(int set) { return 1000003 * static_cast<std::uint64_t>(set); }
   static std::uint64_t first_b(int set) { return 1000003 * static_cast<std::uint64_t>(set) + 555557; }
@@ -168,9 +178,11 @@ best_of fastest(const setting& on, cublas::plan& plan, const operands& data) {
 std::string gemm_shape::name() const { return cat(e4m3 ? promoted ? "gemm_e4m3_promoted_" : "gemm_e4m3_" : bias_gelu ? "gemm_bias_gelu_" : batch > 1 ? "gemm_batched_" : "gemm_", batch > 1 ? cat(batch, "x") : "", m, "x", n, "x", k); }
 
 std::vector<gemm_shape> gemm_shapes() {
-  return {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {8192, 8192, 512}, {4096, 11008, 4096}, {4096, 4096, 4096, true}, {8192, 8192, 8192, true},
+  return {{4096, 4096, 4096}, {8192, 8192, 8192}, {2048, 2048, 2048}, {8192, 8192, 512}, {4096, 11008, 4096}, {16384, 16384, 16384}, {8192, 28672, 8192}, {8192, 8192, 28672},
+          {4000, 4000, 4000}, {4096, 4096, 4096, true}, {8192, 8192, 8192, true},
           {16, 8192, 8192}, {64, 8192, 8192}, {128, 8192, 8192}, {512, 8192, 8192}, {64, 64, 64, false, 4096},
-          {4096, 4096, 4096, false, 1, true}, {8192, 8192, 8192, false, 1, true}, {4096, 4096, 4096, false, 1, true, true}, {8192, 8192, 8192, false, 1, true, true}};
+          {4096, 4096, 4096, false, 1, true}, {8192, 8192, 8192, false, 1, true}, {4096, 4096, 4096, false, 1, true, true}, {8192, 8192, 8192, false, 1, true, true},
+          {8192, 28672, 8192, false, 1, true}, {8192, 28672, 8192, false, 1, true, true}};
 }
 
 std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
@@ -190,8 +202,16 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
       notes.push_back(cat("candidate ", best.index, " of ", best.count));
     }
   }
+  const std::size_t peers = all.size();
   all.push_back({"tlx", [&](int set, std::uint64_t stream) { data.run_tlx(set, stream); }});
   notes.push_back("");
+  if (on.schedules)
+    for (const host::gemm_estimate& e : data.schedules()) {
+      const host::gemm_schedule& s = e.schedule;
+      all.push_back({cat("tlx ", s.rows, "x", s.cols, s.cluster > 1 ? cat(" c", s.cluster) : std::string(), s.parts > 1 ? cat(" p", s.parts) : std::string(), s.swapped ? " swapped" : ""),
+                     [&data, s](int set, std::uint64_t stream) { data.run_tlx(set, stream, s); }});
+      notes.push_back(cat("expected ", e.us, " us, bound by ", e.bound));
+    }
 
   std::vector<bool> right;
   for (const contender& c : all) right.push_back(data.right(c));
@@ -202,7 +222,7 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
       row r{shape.name() + suffix, all[i].name, {{"m", shape.m}, {"n", shape.n}, {"k", shape.k}}, times[i].ms_p50, times[i].ms_p99, flops / times[i].ms_p50 / 1e9, 0, right[i], notes[i]};
       if (all[i].name == "tlx") {
         r.note = cat(static_cast<int>(seen.sm_clock_mhz), " MHz, ", static_cast<int>(seen.power_watts), " W");
-        if (on.peer) r.note += cat("; ", times[0].ms_p50 / times[i].ms_p50, " x ", all[0].name, ", ", times[all.size() - 2].ms_p50 / times[i].ms_p50, " x ", all[all.size() - 2].name);
+        if (on.peer) r.note += cat("; ", times[0].ms_p50 / times[i].ms_p50, " x ", all[0].name, ", ", times[peers - 1].ms_p50 / times[i].ms_p50, " x ", all[peers - 1].name);
       }
       print_row(r);
       rows.push_back(std::move(r));

@@ -21,7 +21,7 @@ namespace {
 
 using namespace tlx;
 
-const char* const usage = R"(usage: bench_device [--filter RE] [--json FILE] [--device gpu:N] [--rounds N] [--sustained] [--cublas FOLDER|none] [--list]
+const char* const usage = R"(usage: bench_device [--filter RE] [--json FILE] [--device gpu:N] [--rounds N] [--sustained] [--schedules] [--cublas FOLDER|none] [--list]
        bench_device --cold gemm|attention [--device gpu:N]
        bench_device --host-path [--rounds N]    the launch cases alone, with whatever driver TLX_DRIVER names: with one that does nothing, the host's own share
        bench_device --bring-up [--device gpu:N|sim:sm_100a]    Blackwell: what has not been seen on one, see docs/bring-up.md
@@ -30,7 +30,7 @@ const char* const usage = R"(usage: bench_device [--filter RE] [--json FILE] [--
 struct options {
   std::string filter = ".*", json, device = "gpu:0", cublas, cold;
   int rounds = 31;
-  bool sustained = false, list = false, bring_up = false, host_path = false;
+  bool sustained = false, schedules = false, list = false, bring_up = false, host_path = false;
 };
 
 struct job {
@@ -85,7 +85,7 @@ int run(const options& o, const std::string& command) {
   if (o.cublas != "none") peer = std::make_unique<bench::cublas>(o.cublas);
   host::session session(*gpu);
   const bench::pool values(1);
-  const bench::setting on{*gpu, card, peer.get(), session, values, o.rounds, o.sustained};
+  const bench::setting on{*gpu, card, peer.get(), session, values, o.rounds, o.sustained, o.schedules};
 
   bench::facts about;
   about.text = {{"name", gpu->about().name}, {"driver", card.driver_version()}, {"tlx", version_string}, {"cublas", peer ? cat(peer->version()) : "none"}, {"date", today()}, {"command", command}};
@@ -134,6 +134,7 @@ int main(int argc, char** argv) {
     else if (word == "--cold") good = value(o.cold);
     else if (word == "--rounds") good = value(number) && (o.rounds = std::atoi(number.c_str())) > 0;
     else if (word == "--sustained") o.sustained = true;
+    else if (word == "--schedules") o.schedules = true;
     else if (word == "--host-path") o.host_path = true;
     else if (word == "--bring-up") o.bring_up = true;
     else if (word == "--list") o.list = true;

@@ -31,8 +31,8 @@ void emitter::emit_barrier(const ir::op& o) {
       const std::string predicate = o.operands.size() > 2 ? "@$2 " : "";
       registers inputs{address(), scalar(o.operands[1])};
       if (o.operands.size() > 2) inputs.push_back(scalar(o.operands[2]));
-      return ptx0(cat("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, $0, $1; ", predicate, "mbarrier.arrive.", relaxed ? "relaxed" : "release",
-                      ".cluster.shared::cluster.b64 _, [remote]; }"),
+      const char* const how = o.integer("bare") != 0 ? "" : relaxed ? ".relaxed.cluster" : ".release.cluster";
+      return ptx0(cat("{ .reg .b32 remote; mapa.shared::cluster.u32 remote, $0, $1; ", predicate, "mbarrier.arrive", how, ".shared::cluster.b64 _, [remote]; }"),
                   o.operands.size() > 2 ? "r,r,b" : "r,r", inputs, asm_barrier);
     }
     case opcode::mbarrier_wait: {

@@ -85,46 +85,10 @@ void check_strides(const matrix& c, std::int64_t batch) {
 
 bool made_for_wgmma(const session& with) { return with.on().about().target == "sm_90a"; }
 
-// Clock cycles of a persistent kernel with tiles of 128 x `width`: full rounds of tiles over the processors, each 4096 multiply-adds a cycle and its
-// start; measured within 1.5 % on an H200 (bench/LOG.md). Narrower tiles move more bytes, which costs clock: they must win by 2 %.
-int best_width(const matrix& c, std::int64_t k, int processors) {
-  const auto cycles = [&](int width) {
-    const std::int64_t tiles = ((c.rows + 127) / 128) * ((c.cols + width - 1) / width);
-    const std::int64_t rounds = (tiles + processors - 1) / processors;
-    return static_cast<double>(rounds) * (static_cast<double>((k + 63) / 64) * 128 * width / 32 * 1.03 + 1000) + 5000;
-  };
-  int best = 256;
-  for (const int width : {224, 208})
-    if (cycles(width) < cycles(best) * (best == 256 ? 0.98 : 1)) best = width;
-  return best;
-}
-
 factor factor_of(const scale& s) { return !s.data ? factor::none : s.each ? factor::each : factor::one; }
 
-bool has_few_rows(const session& with, const gemm_choice& made, const matrix& a, const matrix& b, const matrix& c) {
-  if (made.batched || made.ta || !made.tb || tile::bits(made.a) != 16 || c.rows == 0 || c.rows > 128 || c.cols == 0 || a.cols == 0) return false;
-  const std::int64_t tiles = (c.cols + 127) / 128;  // of 128 x 128
-  return bulk_copies_work(a, made.a, 1) && bulk_copies_work(b, made.b, 1) && (c.rows <= 64 || tiles < with.on().about().processor_count);
-}
-
-// As many parts as leave no processor idle: memory is read at full speed when all of them read. Whole steps of K, and rows that a bulk copy can address.
-int parts_of(const gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
-  const std::int64_t tiles = ((c.cols + made.m - 1) / made.m) * ((c.rows + made.n - 1) / made.n);
-  int best = 1;
-  for (const int parts : {2, 3, 4, 6, 8})
-    if (tiles * parts <= processors && k % parts == 0 && k / parts % 64 == 0 && k / parts >= 256) best = parts;
-  return best;
-}
-
-void choose_swapped(gemm_choice& made, const matrix& c, std::int64_t k, int processors) {
-  made.swapped = true;
-  made.by_threads = false;  // the result goes out by threads anyway
-  made.n = c.rows <= 16 ? 16 : c.rows <= 32 ? 32 : c.rows <= 64 ? 64 : 128;
-  made.m = made.n <= 32 ? 64 : 128;
-  made.parts = parts_of(made, c, k, processors);
-}
-
-gemm_choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+// What a call asks for, before it is cut.
+gemm_choice wanted(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   const types t = types_of(how);
   gemm_choice made;
   made.a = t.a, made.b = t.b, made.c = t.c;
@@ -135,15 +99,29 @@ gemm_choice choose(const session& with, const matrix& a, const matrix& b, const 
   const auto stores_in_bulk = [&](const matrix& m) { return !m.data || (bulk_copies_work(m, t.c, how.batch) && m.cols * tile::bits(t.c) % 128 == 0); };
   made.by_threads = !(bulk_copies_work(a, t.a, how.batch) && bulk_copies_work(b, t.b, how.batch) && stores_in_bulk(c) && stores_in_bulk(how.before));
   made.promoted = how.promoted && is_8bit_float(t.a) && made_for_wgmma(with) && !made.by_threads && !made.batched;
-  const int processors = with.on().about().processor_count;
-  const std::int64_t wide = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
-  if (made.by_threads || made.batched || made.promoted || c.cols <= 128 || wide < processors / 2) made.n = 128;
-  else if (!made.ta && made.tb && made_for_wgmma(with) && tile::bits(t.a) == 16 && t.a == t.c) made.n = best_width(c, a.cols, processors);
-  if (made.batched && !made.by_threads && tile::bits(t.a) == 16 && c.rows <= 64 && c.cols <= 64) made.m = made.n = 64;
-  if (has_few_rows(with, made, a, b, c)) choose_swapped(made, c, a.cols, processors);
   made.finish = {.scale = how.alpha != 1, .bias = how.bias != 0, .bias_by_row = how.bias && how.bias_by_row, .residual = how.residual.data != 0, .activate = how.activate,
                  .scale_a = factor_of(how.scale_a), .scale_b = factor_of(how.scale_b), .clamp = how.low || how.high, .before = how.before.data != 0};
   return made;
+}
+
+std::vector<gemm_offer> offers_of(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  const gemm_choice base = wanted(with, a, b, c, how);
+  const bool few_rows = !base.batched && !base.ta && base.tb && tile::bits(base.a) == 16 && bulk_copies_work(a, base.a, 1) && bulk_copies_work(b, base.b, 1);
+  return offers_of(base, {c.rows, c.cols, a.cols}, few_rows, with.on().about().target, with.on().about().processor_count);
+}
+
+gemm_choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  const std::vector<gemm_offer> all = offers_of(with, a, b, c, how);
+  if (!how.schedule) return all.front().choice;
+  std::vector<std::string> names;
+  for (const gemm_offer& o : all) {
+    if (o.estimate.schedule == *how.schedule) return o.choice;
+    const gemm_schedule& s = o.estimate.schedule;
+    names.push_back(cat("{", s.rows, ", ", s.cols, ", ", s.cluster, ", ", s.parts, s.swapped ? ", true}" : "}"));
+  }
+  const gemm_schedule& s = *how.schedule;
+  raise(user_error({.id = "gemm-schedule", .what = cat("no kernel for this product with tiles of ", s.rows, "x", s.cols, ", clusters of ", s.cluster, " and ", s.parts, s.parts == 1 ? " part" : " parts", s.swapped ? ", swapped" : ""),
+                    .because = cat("there are {rows, cols, cluster, parts, swapped}: ", join(names, ", ")), .fix = {"use one of gemm_schedules()", "leave schedule out"}}));
 }
 
 device::value vector_of(device::address data, std::int64_t count) { return device::view_value(data, {data ? count : 0}); }
@@ -171,6 +149,7 @@ std::string name_of(const gemm_choice& c) {
   if (c.c != usual && c.parts == 1) name.append("_to_").append(tile::name(c.c));
   name.append(c.batched ? "_batched_" : "_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
   name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(c.promoted ? "_promoted" : "").append(c.swapped ? "_swapped" : "");
+  if (c.cluster > 1) name.append("_cluster").append(std::to_string(c.cluster));
   if (c.parts > 1) name.append("_parts");
   else append_epilogue(name, c.finish);
   return name;
@@ -188,7 +167,7 @@ void no_kernel(const gemm_choice& c) {
 }
 
 std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& name, const std::string& target) {
-  if (c.swapped) return trace_gemm_swapped(c, name, target);
+  if (is_for_few_rows(c)) return trace_gemm_swapped(c, name, target);
   if (c.a == element::bf16) return trace_gemm_bf16(c, name, target);
   if (c.a == element::f16) return trace_gemm_f16(c, name, target);
   return trace_gemm_narrow(c, name, target);
@@ -197,6 +176,13 @@ std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& 
 std::string gemm_kernel_name(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   check(a, b, c, how);
   return name_of(choose(with, a, b, c, how));
+}
+
+std::vector<gemm_estimate> gemm_schedules(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
+  check(a, b, c, how);
+  std::vector<gemm_estimate> all;
+  for (gemm_offer& o : offers_of(with, a, b, c, how)) all.push_back(std::move(o.estimate));
+  return all;
 }
 
 namespace {
@@ -323,9 +309,12 @@ std::vector<library_kernel> gemm_kernels() {
   }
   for (const element type : {element::e4m3, element::tf32})
     add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
-  add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = 128, .promoted = true, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
+  for (const int cluster : {1, 2})
+    add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = 192, .promoted = true, .cluster = cluster, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
   add({.m = 64, .n = 64, .batched = true});
   for (const int rows : {16, 128}) add({.m = rows == 16 ? 64 : 128, .n = rows, .swapped = true, .finish = {.bias = true}});
+  add({.m = 64, .n = 72, .cluster = 4, .finish = {.bias = true}});
+  add({.m = 128, .n = 64, .cluster = 2, .finish = {.bias = true}});
   const gemm_choice divided{.m = 128, .n = 64, .swapped = true, .parts = 2, .finish = {.bias = true}};
   add(divided);
   all.push_back({sum_name_of(divided), [divided](const std::string& target) { return trace_sum(divided, sum_name_of(divided), target); }});

@@ -2,6 +2,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tlx/host/gemm.hpp"
 #include "tlx/ir/kernel.hpp"
@@ -23,10 +24,24 @@ struct gemm_choice {
   bool ta = false, tb = true, by_threads = false, batched = false, promoted = false;
   bool swapped = false;  // few rows: b^T is the operand that gives the tile's rows, so m counts columns of c and n its rows
   int parts = 1;         // K is divided; each part's sums go to a workspace, and a second kernel adds them and runs the epilogue
+  int cluster = 1;       // CTAs that read the operand they share once: a where few rows are not swapped, else the operand of the tile's columns
   gemm_epilogue finish = {};
 };
 
 std::string name_of(const gemm_choice& c);
+
+/// The extents that a choice depends on; of one matrix of a batch.
+struct gemm_extents {
+  std::int64_t rows = 0, cols = 0, k = 0;
+};
+
+/// Every cut that a kernel exists for, with what it is expected to take on that chip, the one to run first. `base`: types, layouts, epilogue, by_threads,
+/// batched, promoted. `few_rows`: both operands can be read by bulk copies with K contiguous.
+struct gemm_offer {
+  gemm_choice choice;
+  gemm_estimate estimate;
+};
+std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e, bool few_rows, const std::string& target, int processors);
 
 /// The kernel of a choice, recorded. Raises internal_error [gemm-no-kernel] where no family has it.
 std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& name, const std::string& target);
@@ -35,6 +50,8 @@ std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& 
 std::string sum_name_of(const gemm_choice& c);
 std::unique_ptr<ir::kernel> trace_sum(const gemm_choice& c, const std::string& name, const std::string& target);
 
+/// Narrow tiles over all rows of c: of that family even where b is not the operand of the tile's rows.
+inline bool is_for_few_rows(const gemm_choice& c) { return c.swapped || (c.cluster > 1 && c.n < 128); }
 std::unique_ptr<ir::kernel> trace_gemm_swapped(const gemm_choice& c, const std::string& name, const std::string& target);
 std::unique_ptr<ir::kernel> trace_gemm_bf16(const gemm_choice& c, const std::string& name, const std::string& target);
 std::unique_ptr<ir::kernel> trace_gemm_f16(const gemm_choice& c, const std::string& name, const std::string& target);

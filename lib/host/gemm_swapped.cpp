@@ -1,5 +1,6 @@
-// GEMMs of few rows: the weights are the operand of 64 or 128 rows, c^T = b^T a^T, so that a narrow tile wastes no products and all SMs read weights. With K
-// divided into parts the parts are a batch whose results are f32 in a workspace; sum_parts adds them in order.
+// GEMMs of few rows. Swapped: the weights are the operand of 64 or 128 rows, c^T = b^T a^T, so that a narrow tile wastes no products and all SMs read weights.
+// With K divided into parts the parts are a batch whose results are f32 in a workspace; sum_parts adds them in order. Or not swapped: narrow tiles of c over all
+// its rows, and clusters that read a once for all their CTAs, so that the weights are nearly all that comes from L2.
 #include "host/gemm_epilogue.hpp"
 
 namespace tlx::host {
@@ -10,10 +11,22 @@ template <class T, class C, int Rank>
 std::unique_ptr<ir::kernel> traced_swapped(const gemm_choice& c, const std::string& name, const std::string& target) {
   using namespace kernels;
   // As many stages as fit: what matters is how many bytes are on their way.
+  if (c.cluster == 2 && c.n == 64) return traced<T, T, C, Rank, clustered<result_transposed<gemm_plan<128, 64, 64, 9>>, 2>>(c, name, target);
+  if (c.cluster == 2 && c.n == 128) return traced<T, T, C, Rank, clustered<result_transposed<gemm_plan<128, 128, 64, 6>>, 2>>(c, name, target);
   if (c.n == 16) return traced<T, T, C, Rank, result_transposed<gemm_plan<64, 16, 128, 10>>>(c, name, target);
   if (c.n == 32) return traced<T, T, C, Rank, result_transposed<gemm_plan<64, 32, 128, 8>>>(c, name, target);
   if (c.n == 64) return traced<T, T, C, Rank, result_transposed<gemm_plan<128, 64, 64, 9>>>(c, name, target);
   return traced<T, T, C, Rank, result_transposed<gemm_plan<128, 128, 64, 6>>>(c, name, target);
+}
+
+template <class T, class C>
+std::unique_ptr<ir::kernel> traced_narrow_tiles(const gemm_choice& c, const std::string& name, const std::string& target) {
+  using namespace kernels;
+  if (c.m == 64 && c.n == 64) return traced<T, T, C, 2, clustered<gemm_plan<64, 64, 64, 12>, 2, neighbour::beside>>(c, name, target);
+  if (c.m == 64 && c.n == 72) return traced<T, T, C, 2, clustered<gemm_plan<64, 72, 64, 12>, 4, neighbour::beside>>(c, name, target);
+  if (c.m == 128 && c.n == 64) return traced<T, T, C, 2, clustered<gemm_plan<128, 64, 64, 8>, 2, neighbour::beside>>(c, name, target);
+  if (c.m == 128 && c.n == 72) return traced<T, T, C, 2, clustered<gemm_plan<128, 72, 64, 8>, 4, neighbour::beside>>(c, name, target);
+  no_kernel(c);
 }
 
 template <class T>
@@ -23,6 +36,7 @@ std::unique_ptr<ir::kernel> with_result(const gemm_choice& c, const std::string&
     part.finish = {};
     return traced_swapped<T, float, 3>(part, name, target);
   }
+  if (!c.swapped) return c.c == tile::element::f32 ? traced_narrow_tiles<T, float>(c, name, target) : traced_narrow_tiles<T, T>(c, name, target);
   return c.c == tile::element::f32 ? traced_swapped<T, float, 2>(c, name, target) : traced_swapped<T, T, 2>(c, name, target);
 }
 

@@ -1,6 +1,8 @@
 // Order in memory: ring slots (aligned to whole swizzle atoms), staging of stores, conversions and operands, then barriers and the tensor memory address.
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "agents.hpp"
 #include "passes.hpp"
@@ -181,15 +183,19 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& ar
     }
     return;
   }
-  const std::int64_t buffers = stores.size() > 1 ? 2 : 1;
+  // A deferred store stands at several places, of which one runs: its place among the pieces that are staged counts. Others of them go out by threads.
+  std::set<std::int64_t> pieces;
+  for (const ir::op* store : stores)
+    if (store->has("piece")) pieces.insert(store->integer("piece"));
+  const std::int64_t buffers = (pieces.empty() ? stores.size() : pieces.size()) > 1 ? 2 : 1;
   const std::int64_t bytes = slab * buffers * who.warps;
   const ir::op* dead = areas.find_dead_slot(*stores.front(), bytes);
   const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
   if (dead) stores.front()->set("meet", std::int64_t{1});
   for (size_t i = 0; i < stores.size(); ++i) {
-    // a deferred store stands at several places, of which one runs: its place in the sequence counts
-    const std::int64_t place = stores[i]->has("piece") ? stores[i]->integer("piece") : static_cast<std::int64_t>(i);
-    const std::int64_t sequence = stores[i]->has("piece") ? stores[i]->integer("pieces") : static_cast<std::int64_t>(stores.size());
+    const bool deferred = stores[i]->has("piece");
+    const std::int64_t place = deferred ? std::distance(pieces.begin(), pieces.find(stores[i]->integer("piece"))) : static_cast<std::int64_t>(i);
+    const auto sequence = static_cast<std::int64_t>(deferred ? pieces.size() : stores.size());
     const std::int64_t buffer = place % buffers;
     stores[i]->set("stage", offset + buffer * slab);
     stores[i]->set("stage_per_warp", slab * buffers);

@@ -69,7 +69,7 @@ class deferrer {
   deferrer(ir::kernel& k, const plan& p) : k_(k), p_(p) {}
 
   void run() {
-    for (size_t i = 0; i < p_.stores.size(); ++i) p_.stores[i]->set("piece", static_cast<std::int64_t>(i)).set("pieces", static_cast<std::int64_t>(p_.stores.size()));
+    for (size_t i = 0; i < p_.stores.size(); ++i) p_.stores[i]->set("piece", static_cast<std::int64_t>(i));
     make_cells();
     store_behind_steps();
     add_a_round();

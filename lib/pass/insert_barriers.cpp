@@ -29,13 +29,14 @@ value shared_base(ir::builder& b, std::int64_t offset) { return b.simple(opcode:
 
 class inserter {
  public:
-  explicit inserter(ir::kernel& k) : k_(k), all_(agents(k)) {}
+  explicit inserter(ir::kernel& k) : k_(k), all_(agents(k)), ctas_(k.cluster[0] * k.cluster[1] * k.cluster[2]) {}
 
   void run() {
     make_prologue();
     for (ir::op* ring : find_all(k_.body, opcode::ring_make)) {
       ring_ = ring;
       single_ = is_single_shot(k_, *ring);
+      together_ = filled_for_cluster() ? ctas_ : 1;
       lower_ring();
     }
     if (has_tensor_memory(k_))
@@ -70,6 +71,7 @@ class inserter {
         w.make(opcode::tmem_relinquish);
       }
     });
+    if (ctas_ > 1) b.make(opcode::cluster_sync, {}, {}, {{"relaxed", std::int64_t{1}}});  // fence.init has made the barriers known to the cluster
     b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
     if (columns_ > 0) tensor_base_ = b.make(opcode::shared_load, {shared_base(b, word)}, {ir::type::scalar(u32)}).result();
     start_ = b.located().known() ? &k_.body.ops.back() : nullptr;
@@ -91,9 +93,10 @@ class inserter {
   void make_epilogue() {
     ir::builder i(k_, *inits_);
     i.make(opcode::fence_init);
-    if (columns_ == 0) return;
     ir::builder b(k_, k_.body);
     b.locate(k_.where);
+    if (ctas_ > 1) b.make(opcode::cluster_sync);  // others reach into this CTA's shared memory until the last of them is done
+    if (columns_ == 0) return;
     b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
     b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
     b.make(opcode::tmem_fence);
@@ -235,6 +238,20 @@ class inserter {
     return threads ? filler::threads : loads ? filler::tma : filler::mma;
   }
 
+  // A slot that every CTA of the cluster writes is free when the readers of all of them have let go.
+  bool filled_for_cluster() {
+    bool found = false;
+    for (ir::op* fill : users(k_, ring_->result()))
+      for (ir::op* load : readers(*fill, opcode::tile_load)) found = found || load->integer("ctas", 1) > 1;
+    if (!found) return false;
+    for (ir::op* drain : users(k_, ring_->result()))
+      if (drain->is(opcode::ring_drain) && (read_by_threads(*drain) || readers(*drain, opcode::mma).empty()))
+        raise(user_error({.id = "cluster-read", .what = cat("threads read ring \"", ring_->text("name"), "\", whose slots other CTAs of the cluster fill"), .where = drain->where,
+                          .because = "a slot is given back to the other CTAs without a fence, which is right behind products only", .fix = {"load for one CTA, with load", "let products drain the ring"},
+                          .context = cat("kernel \"", k_.name, "\"")}));
+    return true;
+  }
+
   void lower_ring() {
     const filler how = how_filled();
     std::int64_t releases = 0, fillers = 1;
@@ -252,7 +269,7 @@ class inserter {
       if (!fills && counted.insert(key).second) {
         const bool commits = has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
         by_commit = by_commit || commits;
-        releases += (commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0);
+        releases += ((commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0)) * together_;
       }
     }
     for (ir::op* o : opened) {
@@ -337,7 +354,10 @@ class inserter {
         if (has_tensor_memory(k_)) each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}}); });
       }
       if (products && has_tensor_memory(k_)) {
-        elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {empty}, {}, {{"group", std::int64_t{1}}}); });
+        elected(c, who, [&](ir::builder& e) {
+          ir::op& commit = e.make(opcode::tcgen05_commit, {empty}, {}, {{"group", std::int64_t{1}}});
+          if (together_ > 1) commit.set("multicast", (std::int64_t{1} << together_) - 1);
+        });
       } else if (products) {
         release_late(c, drain, who, s, stage);
       } else {
@@ -351,9 +371,20 @@ class inserter {
     use_places(drain);
   }
 
+  // An arrival where `when` is true; in every CTA of the cluster for a slot that they fill together.
+  void give_back(ir::builder& b, value empty, value when) {
+    if (together_ == 1) {
+      b.make(opcode::mbarrier_arrive, {empty, when}, {}, {{"count", std::int64_t{1}}});
+      return;
+    }
+    // Products alone have read the slot, and have been waited for: no ordinary access must be ordered. A release in the cluster would cost a fence of the
+    // whole GPU before each arrival (a fifth of the speed); without qualifiers it is what CUTLASS gives slots back with.
+    for (int cta = 0; cta < together_; ++cta) b.make(opcode::mbarrier_remote, {empty, b.integer(cta), when}, {}, {{"bare", std::int64_t{1}}});
+  }
+
   void let_go(ir::builder& b, const side& s) {
     value leader = b.compare("eq", b.simple(opcode::lane_id, s32), b.integer(0));
-    b.make(opcode::mbarrier_arrive, {barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds))}, {}, {{"count", std::int64_t{1}}});
+    give_back(b, barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds)));
   }
 
   // MMAs of one round that may still run when the slot of the round before is let go: each is a group of its own.
@@ -400,7 +431,7 @@ class inserter {
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     if (products_complete(drain, close_of(drain))) {
       value leader = c.compare("eq", c.simple(opcode::lane_id, s32), c.integer(0));
-      c.make(opcode::mbarrier_arrive, {barrier(c, "empty", stage), leader}, {}, {{"count", std::int64_t{1}}});
+      give_back(c, barrier(c, "empty", stage), leader);
       return;
     }
     ir::op* loop = enclosing(drain, opcode::for_loop);
@@ -549,6 +580,8 @@ class inserter {
   std::vector<agent> all_;
   ir::op* ring_ = nullptr;
   bool single_ = false;
+  int ctas_ = 1;      // of a cluster
+  int together_ = 1;  // CTAs that fill a slot of this ring
   ir::region* inits_ = nullptr;
   std::int64_t columns_ = 0;
   value tensor_base_ = nullptr;

@@ -5,6 +5,7 @@
 #include "passes.hpp"
 #include "slots.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
 #include "tlx/tile/fragments.hpp"
 
 namespace tlx::pass {
@@ -81,6 +82,13 @@ class lowerer {
     return at;
   }
 
+  void check_shares(const ir::op& load, const tile::shared_tile& t, int ctas) {
+    if (ctas == 1 || (t.rows % (8 * ctas) == 0 && load.integers("tile_axes")[0] >= 0 && !load.integer("jagged"))) return;
+    raise(user_error({.id = "cluster-load", .what = cat("a tile of ", t.rows, " rows", load.integer("jagged") ? ", jagged," : "", " is loaded for a cluster of ", ctas), .where = load.where,
+                      .because = "each CTA brings an equal share of the rows, in whole groups of eight", .fix = {cat("use a multiple of ", 8 * ctas, " rows"), "load it for one CTA, with load"},
+                      .context = cat("kernel \"", k_.name, "\"")}));
+  }
+
   void lower_load(ir::op& load) {
     ir::builder b = ir::builder::before(k_, load);
     const tile::shared_tile t = shared_tile_of(load.operands[0]->type);
@@ -89,12 +97,19 @@ class lowerer {
     value view = load.operands[1];
     const std::vector<std::int64_t> axes = load.integers("tile_axes");
     const int promotion = t.chunk_count() == 1 && load.integer("hint") ? 128 : 256;
-    const int map = map_of(view, axes[0], axes[1], t.rows, t.chunk_cols(), t.swizzle_bytes, promotion);
+    const int ctas = static_cast<int>(load.integer("ctas", 1)), rows = t.rows / ctas;
+    check_shares(load, t, ctas);
+    const int map = map_of(view, axes[0], axes[1], rows, t.chunk_cols(), t.swizzle_bytes, promotion);
     elected(b, who_, [&](ir::builder& e) {
+      value share = nullptr;
+      if (ctas > 1) {
+        share = e.mul(e.simple(opcode::cluster_rank, tile::element::s32), rows);
+        address = e.add(address, e.mul(e.cast(share, tile::element::u32), t.chunk_width_bytes()));
+      }
       for (int c = 0; c < t.chunk_count(); ++c) {
         std::vector<value> operands{e.add(address, c * t.chunk_bytes()), barrier};
-        for (value v : coordinates(e, load, 2, nullptr, c * t.chunk_cols())) operands.push_back(v);
-        e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", std::int64_t{0}}});
+        for (value v : coordinates(e, load, 2, share, c * t.chunk_cols())) operands.push_back(v);
+        e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", ctas > 1 ? (std::int64_t{1} << ctas) - 1 : std::int64_t{0}}});
       }
     });
     ir::erase(load);

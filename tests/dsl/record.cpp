@@ -18,6 +18,10 @@ struct arguments {
   TLX_ARGUMENTS(arguments, (view<bf16, 2>, x), (scalar<std::int32_t>, n), (scalar<float>, factor));
 };
 
+struct line_arguments {
+  TLX_ARGUMENTS(line_arguments, (view<float, 1>, v));
+};
+
 template <class Body>
 std::string recorded(Body&& body, bool locations = false) { return ir::print(*trace<arguments>("k", "sm_90a", body), {.locations = locations}); }
 
@@ -104,6 +108,35 @@ TEST_CASE("a list of tiles gives the formula of its grid") {
     cta.roles(cta.persistent(grid_of<128, 64>(in.x)), role("all", 4_warps, [&](const grid_box& t) { store(in.x[t], fetch<128, 64>(in.x[t])); }));
   });
   CHECK(persistent->grid[0] == "(min (mul processors 2) (mul (ceil_div x.0 128) (ceil_div x.1 64)))");
+}
+
+TEST_CASE("a list of a kernel of clusters counts tiles that its CTAs divide, and the grid is whole clusters") {
+  const auto grid = [](int ctas, neighbour lie, bool late = false) {
+    return trace<arguments>("k", "sm_90a", [&](block& cta, const arguments& in) {
+             cta.per_processor(2);
+             if (!late) cta.cluster(ctas);
+             auto tiles = grid_of<128, 64>(in.x, lie);
+             if (late) cta.cluster(ctas);
+             cta.roles(cta.persistent(tiles), role("all", 4_warps, [&](const grid_box& t) { store(in.x[t], fetch<128, 64>(in.x[t])); }));
+           })->grid[0];
+  };
+  CHECK(grid(1, neighbour::beside) == "(min (mul processors 2) (mul (ceil_div x.0 128) (ceil_div x.1 64)))");
+  CHECK(grid(2, neighbour::below) == "(mul 2 (min (max 1 (div (mul processors 2) 2)) (mul (ceil_div x.0 256) (ceil_div x.1 64))))");
+  CHECK(grid(4, neighbour::beside) == "(mul 4 (min (max 1 (div (mul processors 2) 4)) (mul (ceil_div x.0 128) (ceil_div x.1 256))))");
+  for (const bool lines : {false, true}) {
+    std::string id;
+    try {
+      if (!lines) grid(2, neighbour::below, true);
+      else trace<line_arguments>("k", "sm_90a", [](block& cta, const line_arguments& in) {
+          cta.cluster(2);
+          cta.warps(4_warps);
+          cta.tile(lines_of<128>(in.v), [&](const line_box& t) { (void)t; });
+        });
+    } catch (const user_error& e) {
+      id = e.id();
+    }
+    CHECK(id == "cluster-tiles");
+  }
 }
 
 TEST_CASE("vectors spread over tiles, and only where a shape differs") {

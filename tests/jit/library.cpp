@@ -65,7 +65,8 @@ TEST_CASE("Hopper: every kernel assembles clean, multiplies with wgmma, copies w
     CHECK((sass["HGMMA"] + sass["IGMMA"] + sass["QGMMA"] > 0) == !is_sum(name));
     CHECK(sass["HMMA"] == 0);
     if (!by_threads(name) && !is_sum(name)) CHECK(sass["UTMALDG"] > 0);
-    if (is_gemm(name) && !by_threads(name)) CHECK((sass["UTMASTG"] > 0) == (name.find("_swapped") == std::string::npos && name.find("_promoted") == std::string::npos));
+    if (is_gemm(name) && !by_threads(name)) CHECK((sass["UTMASTG"] > 0) == (name.find("_swapped") == std::string::npos));
+    CHECK((count(k.code.ptx, ".multicast::cluster") > 0) == (name.find("_cluster") != std::string::npos));
     // with loads by threads there is no single-warp role whose registers could be given away
     const int multiplying_roles = name.rfind("gemm_normed", 0) == 0 ? 2 : 1;
     if (is_gemm(name) && k.block.x > 256 && !by_threads(name)) CHECK(sass["USETMAXREG"] == 1 + multiplying_roles);

@@ -1,6 +1,9 @@
 // host::gemm in every operand and result type, batched, scaled and with every part of the epilogue, against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <set>
+
 #include "tests/support/machines.hpp"
 #include "tests/support/products.hpp"
 #include "tests/support/skip.hpp"
@@ -98,6 +101,48 @@ TEST_CASE("promoted sums of 8-bit floats are closer to float64 than Hopper's own
     c.k = 0;
     c.bias = true;
     expect(m, c);
+  });
+}
+
+TEST_CASE("every schedule that the rule knows of gives float64's sums, and the rule's own is the first") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    std::set<std::string> seen;
+    const auto all_of = [&](const product_case& c) {
+      const std::vector<host::gemm_estimate> offered = problems::product_problem(*m.on, c).schedules(*m.with);
+      REQUIRE(!offered.empty());
+      CHECK(offered.front().kernel == problems::product_problem(*m.on, c).kernel(*m.with));
+      for (const host::gemm_estimate& e : offered) {
+        CAPTURE(host::to_string(e));
+        CHECK(e.us >= std::max({e.products_us, e.memory_us, e.l2_us}));
+        CHECK(e.fill <= 1);
+        product_case one = c;
+        one.how.schedule = e.schedule;
+        CHECK(expect(m, one) == e.kernel);
+        seen.insert(e.kernel);
+      }
+    };
+    for (const std::int64_t rows : {5, 64, 100}) all_of({.m = rows, .n = 296, .k = 1024, .how = of(element::bf16), .bias = true, .residual = true});
+    all_of({.m = 128, .n = 64, .k = 1000, .how = of(element::f16, element::f32)});
+    all_of({.m = 300, .n = 520, .k = 136, .how = of(element::bf16), .bias = true});
+    product_case promoted{.m = 300, .n = 392, .k = 1040, .how = of(element::e4m3), .bias = true, .scale_a = factor_kind::each, .scale_b = factor_kind::each};
+    all_of(promoted);
+    promoted.how.promoted = true;
+    all_of(promoted);
+    const bool clusters = m.on->about().target == "sm_90a";
+    for (const char* kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4", "gemm_bf16_128x256_nt_cluster2_bias",
+                               "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x192_nt_promoted_cluster2_scale_a_each_scale_b_each_bias"}) {
+      CAPTURE(kernel);
+      CHECK((seen.count(kernel) == 1) == clusters);
+    }
+    product_case strange{.m = 64, .n = 64, .k = 64, .how = of(element::bf16)};
+    strange.how.schedule = host::gemm_schedule{.rows = 96, .cols = 96};
+    try {
+      problems::product_problem p(*m.on, strange);
+      p.run(*m.with);
+      FAIL_CHECK("a schedule without a kernel ran");
+    } catch (const user_error& e) {
+      CHECK(e.id() == "gemm-schedule");
+    }
   });
 }
 

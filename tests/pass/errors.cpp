@@ -286,6 +286,31 @@ TEST_CASE("a jagged tile is loaded and drained in one place") {
         }) == "jagged-load-apart");
 }
 
+TEST_CASE("what a cluster loads together is divided in whole groups of eight rows and read by products only") {
+  const auto loads = [](int ctas, bool products) {
+    return refusal([=](block& cta, const arguments& in) {
+      cta.cluster(ctas);
+      auto a = cta.ring<2>("a", tile_spec);
+      auto tiles = cta.persistent(grid_of<64, 64>(in.x));
+      cta.roles(tiles, role("load", 1_warp, [&](const grid_box& t) { load_for_cluster(a.fill(), in.x.at(0, t.col)); }), role("out", 4_warps, [&](const grid_box& t) {
+                  if (products) {
+                    auto s = a.drain();
+                    store(in.y[t], cast<bf16>(read(mma(s, transpose(s)))));
+                  } else {
+                    store(in.y[t], read(a.drain()));
+                  }
+                }));
+    });
+  };
+  CHECK(loads(2, true).id == "");
+  CHECK(loads(8, true).id == "");
+  CHECK(loads(16, true).id == "cluster-load");
+  CHECK(loads(16, true).fix.front() == "use a multiple of 128 rows");
+  CHECK(loads(2, false).id == "cluster-read");
+  CHECK(loads(2, false).what.find("\"a\"") != std::string::npos);
+  CHECK(loads(1, false).id == "");
+}
+
 TEST_CASE("an operand that the tensor cores cannot take is refused at the product") {
   // 8-bit K-major atoms are 32 bytes; a 16-bit operand of K = 8 is below one step.
   const diagnostic d = refusal([](block& cta, const arguments& in) {

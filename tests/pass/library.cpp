@@ -46,7 +46,7 @@ std::int64_t arrivals(const ir::kernel& k, const ir::op& o, std::string& agent) 
       agent = around.text("name");
     }
   }
-  const bool one_lane = elected || o.operands.size() == 2;  // an arrive with a condition is that of a leader
+  const bool one_lane = elected || o.operands.size() == (o.is(opcode::mbarrier_remote) ? 3 : 2);  // an arrive with a condition is that of a leader
   if (warps == 1 && !one_lane) return 1;                     // a role of one lane
   if (!one_lane) return warps * 32;
   return first ? 1 : warps;
@@ -91,8 +91,9 @@ TEST_CASE("every barrier of every library kernel counts the arrivals that its ro
         std::string agent;
         if (o.is(opcode::mbarrier_init)) expected[array_of(o.operands[0])] = o.integer("count");
         if (o.is(opcode::mbarrier_wait)) ++waits[array_of(o.operands[0])];
-        if (!o.is(opcode::mbarrier_arrive) && !o.is(opcode::mbarrier_expect) && !o.is(opcode::tcgen05_commit)) return;
-        const std::int64_t n = arrivals(*k, o, agent) * o.integer("count", 1);
+        const bool everywhere = o.is(opcode::mbarrier_remote) || o.integer("multicast") != 0;  // each CTA of the cluster arrives in all of them
+        if (!o.is(opcode::mbarrier_arrive) && !o.is(opcode::mbarrier_expect) && !o.is(opcode::tcgen05_commit) && !o.is(opcode::mbarrier_remote)) return;
+        const std::int64_t n = arrivals(*k, o, agent) * o.integer("count", 1) * (everywhere ? k->cluster[0] : 1);
         std::int64_t& most = made[array_of(o.operands[0])][agent];
         most = std::max(most, n);
       });

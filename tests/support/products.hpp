@@ -82,6 +82,7 @@ class product_problem {
     return o;
   }
   void run(host::session& s) { host::gemm(s, a_.described, b_.described, out_.described, options()); }
+  std::vector<host::gemm_estimate> schedules(const host::session& s) const { return host::gemm_schedules(s, a_.described, b_.described, out_.described, options()); }
   std::string kernel(const host::session& s) const { return host::gemm_kernel_name(s, a_.described, b_.described, out_.described, options()); }
 
   verdict check(std::int64_t step = 1) {

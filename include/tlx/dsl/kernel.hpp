@@ -7,6 +7,7 @@
 #include "tlx/dsl/detail/arguments.hpp"
 #include "tlx/dsl/mma.hpp"
 #include "tlx/dsl/tiles.hpp"
+#include "tlx/support/error.hpp"
 
 namespace tlx {
 
@@ -59,6 +60,8 @@ class block {
   void move_by_threads() { home_->by_threads = true; }
   /// CTAs that must fit on one SM together: checked against registers and shared memory.
   void per_processor(int n) { home_->kernel().blocks_per_processor = n; }
+  /// CTAs of a cluster: they run side by side on tiles that are neighbours, and load_for_cluster brings each of them what all of them need. Comes before the list of tiles.
+  void cluster(int n) { home_->kernel().cluster[0] = n; }
 
   /// A ring of Stages slots, each with one part per spec: cta.ring<4>("ab", shared<bf16, 128, 64>, shared<bf16, 256, 64>).
   template <int Stages, class... Specs>
@@ -79,15 +82,18 @@ class block {
   template <class List>
   persistent_list<List> persistent(List list) const {
     auto& k = home_->kernel();
-    k.grid[0] = "(min (mul processors " + std::to_string(k.blocks_per_processor) + ") " + list.count_formula() + ")";
+    std::string fit = "(mul processors " + std::to_string(k.blocks_per_processor) + ")";
+    if (const int n = clusters_of(list); n > 1) fit = "(max 1 (div " + fit + " " + std::to_string(n) + "))";
+    k.grid[0] = whole_clusters("(min " + fit + " " + list.count_formula() + ")");
     return {std::move(list)};
   }
 
   /// One tile per CTA, bound by the hardware; `body(box)` runs where the slot has a tile.
   template <class List, class Body>
   void tile(const List& list, Body&& body, location where = location::here()) const {
-    home_->kernel().grid[0] = list.count_formula();
-    list.visit(cta_id(where), body);
+    clusters_of(list);
+    home_->kernel().grid[0] = whole_clusters(list.count_formula());
+    list.visit(by_clusters(cta_id(where)), body);
   }
 
   template <class List, class... Bodies>
@@ -96,8 +102,8 @@ class block {
       ir::op& made = home_->at(r.where).make(ir::opcode::role, {}, {}, {{"name", r.name}, {"warps", std::int64_t{r.warps}}});
       if (r.registers) made.set("registers", std::int64_t{r.registers});
       home_->within(ir::builder::add_region(made), [&] {
-        const index first = cta_id(r.where);
-        const index step(*home_, home_->at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}}));
+        const index first = by_clusters(cta_id(r.where));
+        const index step = by_clusters(index(*home_, home_->at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}})));
         ir::value count = tiles.list.count().used();
         ir::op& loop = home_->at().make(ir::opcode::for_loop, {first.used(), count, step.used()}, {}, {{"tiles", std::int64_t{1}}});
         ir::region& inner = ir::builder::add_region(loop);
@@ -112,6 +118,22 @@ class block {
   }
 
  private:
+  // A list that knows clusters gives all CTAs of one the same number, and each its own box.
+  template <class List>
+  int clusters_of(const List& list) const {
+    const int n = home_->kernel().cluster[0];
+    if (ctas_of(list) != n)
+      raise(user_error({.id = "cluster-tiles", .what = "a kernel of clusters of " + std::to_string(n) + " walks a list of tiles for " + std::to_string(ctas_of(list)), .where = home_->kernel().where,
+                        .because = "the CTAs of a cluster divide each tile of the list among them", .fix = {"say cta.cluster before the list is made, and use grid_of", "leave cta.cluster out"},
+                        .context = "kernel \"" + home_->kernel().name + "\""}));
+    return n;
+  }
+  index by_clusters(const index& i) const { return home_->kernel().cluster[0] > 1 ? i / constant(*home_, home_->kernel().cluster[0]) : i; }
+  std::string whole_clusters(const std::string& count) const {
+    const int n = home_->kernel().cluster[0];
+    return n > 1 ? "(mul " + std::to_string(n) + " " + count + ")" : count;
+  }
+
   dsl::context* home_;
 };
 

@@ -14,21 +14,36 @@ void append_box(std::vector<ir::value>& operands, const context& c, const box_of
   if (b.valid_rows) operands.push_back(c.use(b.valid_rows, b.home));
 }
 inline std::vector<std::int64_t> axes(int row, int col) { return {row, col}; }
+
+template <class Spec, class T, int Rank>
+ir::op& record_load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache, location where) {
+  static_assert(std::is_same_v<typename Spec::element_type, T>, "tlx: the slot and the tensor have different element types");
+  context& c = *to.home;
+  std::vector<ir::value> operands{c.use(to.value, to.home)};
+  append_box(operands, c, from);
+  ir::op& made = c.at(where).make(ir::opcode::tile_load, operands, {},
+                                  {{"tile_axes", axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
+  if (c.by_threads) made.set("by", std::string("threads"));
+  return made;
+}
 }  // namespace dsl
 
 /// Fills a part of an open slot with a box of a view: zeros outside the tensor, and in rows at or beyond the box's valid rows.
 template <class Spec, class T, int Rank>
-void load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) {
-  static_assert(std::is_same_v<typename Spec::element_type, T>, "tlx: the slot and the tensor have different element types");
-  dsl::context& c = *to.home;
-  std::vector<ir::value> operands{c.use(to.value, to.home)};
-  dsl::append_box(operands, c, from);
-  ir::op& made = c.at(where).make(ir::opcode::tile_load, operands, {},
-                                  {{"tile_axes", dsl::axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
-  if (c.by_threads) made.set("by", std::string("threads"));
-}
+void load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { dsl::record_load(to, from, cache, where); }
 template <class Spec, class T, int Rank>
 void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
+
+/// The same box for every CTA of the cluster, all of which load it at once: each brings its share of the rows to all of them, so that the box is read once.
+template <class Spec, class T, int Rank>
+void load_for_cluster(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) {
+  ir::op& made = dsl::record_load(to, from, cache, where);
+  if (const int ctas = to.home->kernel().cluster[0]; ctas > 1 && !to.home->by_threads) made.set("ctas", std::int64_t{ctas});
+}
+template <class Spec, class T, int Rank>
+void load_for_cluster(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) {
+  load_for_cluster(to.template part<0>(), from, cache, where);
+}
 
 /// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone. Where the tile's columns are not
 /// the view's innermost axis the threads store themselves: no bulk copy transposes.

@@ -1,5 +1,6 @@
 // Lists of tiles: which box of the problem a CTA works on. One list is walked by every role of a kernel.
 #pragma once
+#include <algorithm>
 #include <string>
 
 #include "tlx/dsl/flow.hpp"
@@ -27,21 +28,34 @@ class line_tiles {
 template <int Length, class T>
 line_tiles<Length> lines_of(const view<T, 1>& v) { return line_tiles<Length>(v); }
 
+/// CTAs that divide each tile of a list among them; a list that does not say gives every CTA tiles of its own.
+template <class List>
+int ctas_of(const List& l) {
+  if constexpr (requires { l.ctas(); }) return l.ctas();
+  else return 1;
+}
+
+/// How the tiles of a cluster's CTAs lie: below each other (they need the same columns) or beside each other (the same rows).
+enum class neighbour { below, beside };
+
 /// The tiles of a matrix, Rows x Cols each, `group` tile rows at a time: down the rows of a group, then across, so that both operands stay in L2.
-/// `row_axis` and `col_axis`: which axes of the view the tiles' rows and columns are.
+/// `row_axis` and `col_axis`: which axes of the view the tiles' rows and columns are. In a kernel of clusters a tile of the list is that of all its CTAs,
+/// which divide it among them: all have one number, and those that got nothing of the last one still take part.
 template <int Rows, int Cols>
 class grid_tiles {
  public:
   using box = grid_box;
   template <class T, int Rank>
-  grid_tiles(const view<T, Rank>& c, int group, int row_axis = Rank - 2, int col_axis = Rank - 1)
-      : home_(&c.home()), rows_(ceil_div(c.extent(row_axis), Rows)), cols_(ceil_div(c.extent(col_axis), Cols)), group_(group) {
+  grid_tiles(const view<T, Rank>& c, int group, int row_axis = Rank - 2, int col_axis = Rank - 1, neighbour lie = neighbour::below)
+      : home_(&c.home()), ctas_(home_->kernel().cluster[0]), lie_(lie), rows_(tiles_of(c.extent(row_axis), Rows, down())), cols_(tiles_of(c.extent(col_axis), Cols, across())), group_(std::max(1, group / down())) {
     const std::string name = c.used()->name + ".";
-    count_formula_ = "(mul (ceil_div " + name + std::to_string(row_axis) + " " + std::to_string(Rows) + ") (ceil_div " + name + std::to_string(col_axis) + " " + std::to_string(Cols) + "))";
+    count_formula_ =
+        "(mul (ceil_div " + name + std::to_string(row_axis) + " " + std::to_string(Rows * down()) + ") (ceil_div " + name + std::to_string(col_axis) + " " + std::to_string(Cols * across()) + "))";
   }
   index count() const { return rows_ * cols_; }
   const std::string& count_formula() const { return count_formula_; }
   dsl::context& home() const { return *home_; }
+  int ctas() const { return ctas_; }
 
   template <class Body>
   void visit(const index& tile, Body&& body) const {
@@ -51,17 +65,30 @@ class grid_tiles {
     const index first = tile / width * group;
     const index height = min(rows_ - first, group);
     const index inside = tile % width;
-    body(grid_box{(first + inside % height) * Rows, inside / height * Cols});
+    const index row = first + inside % height, col = inside / height;
+    if (ctas_ == 1) return body(grid_box{row * Rows, col * Cols});
+    const index mine(c, c.at().simple(ir::opcode::cluster_rank, tile::element::s32));
+    if (lie_ == neighbour::below) return body(grid_box{(row * constant(c, ctas_) + mine) * Rows, col * Cols});
+    body(grid_box{row * Rows, (col * constant(c, ctas_) + mine) * Cols});
   }
 
  private:
+  int down() const { return lie_ == neighbour::below ? ctas_ : 1; }
+  int across() const { return lie_ == neighbour::beside ? ctas_ : 1; }
+  index tiles_of(const index& extent, int each, int ctas) const { return {*home_, home_->at().ceil_div(extent.used(), each * ctas)}; }
+
   dsl::context* home_;
+  int ctas_;
+  neighbour lie_;
   index rows_, cols_;
   int group_;
   std::string count_formula_;
 };
 template <int Rows, int Cols, class T>
 grid_tiles<Rows, Cols> grid_of(const view<T, 2>& c, int group = 16) { return {c, group}; }
+/// In a kernel of clusters: how the tiles of one cluster lie.
+template <int Rows, int Cols, class T>
+grid_tiles<Rows, Cols> grid_of(const view<T, 2>& c, neighbour lie, int group = 16) { return {c, group, 0, 1, lie}; }
 
 /// The same for a batch of matrices (batch, row, column), matrix after matrix.
 template <int Rows, int Cols>
@@ -69,11 +96,12 @@ class batch_tiles {
  public:
   using box = batch_box;
   template <class T>
-  batch_tiles(const view<T, 3>& c, int group, int row_axis = 1, int col_axis = 2)
-      : one_(c, group, row_axis, col_axis), batch_(c.extent(0)), count_formula_("(mul " + c.used()->name + ".0 " + one_.count_formula() + ")") {}
+  batch_tiles(const view<T, 3>& c, int group, int row_axis = 1, int col_axis = 2, neighbour lie = neighbour::below)
+      : one_(c, group, row_axis, col_axis, lie), batch_(c.extent(0)), count_formula_("(mul " + c.used()->name + ".0 " + one_.count_formula() + ")") {}
   index count() const { return batch_ * one_.count(); }
   const std::string& count_formula() const { return count_formula_; }
   dsl::context& home() const { return one_.home(); }
+  int ctas() const { return one_.ctas(); }
 
   template <class Body>
   void visit(const index& tile, Body&& body) const {

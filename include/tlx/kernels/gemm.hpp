@@ -15,10 +15,18 @@ struct gemm_plan {
   static constexpr bool tc = false;        // c is stored N x M
   static constexpr int ctas = 1;           // on one SM
   static constexpr bool promoted = false;  // Hopper's 8-bit floats: each stage is summed apart, and added in f32
+  static constexpr int cluster = 1;        // CTAs whose tiles are neighbours and that read the operand they share once
+  static constexpr neighbour lie = neighbour::below;
 };
 template <class Plan> struct result_transposed : Plan { static constexpr bool tc = true; };
 template <class Plan, int Ctas> struct several_ctas : Plan { static constexpr int ctas = Ctas; };
 template <class Plan> struct sums_promoted : Plan { static constexpr bool promoted = true; };
+/// Tiles below each other share the columns of b, tiles beside each other the rows of a.
+template <class Plan, int Ctas, neighbour Lie = neighbour::below>
+struct clustered : Plan {
+  static constexpr int cluster = Ctas;
+  static constexpr neighbour lie = Lie;
+};
 
 /// What gemm() below needs of a kernel's arguments are views a, b and c, matrices of rank 2 or batches of them of rank 3 (batch, row, column); the rest is the
 /// epilogue's. This is the usual set.
@@ -51,9 +59,19 @@ namespace detail {
 template <class Plan, class T, int Rank>
 auto result_tiles(const view<T, Rank>& c) {
   constexpr int rows = Plan::tc ? Rank - 1 : Rank - 2, cols = Plan::tc ? Rank - 2 : Rank - 1;
-  if constexpr (Rank == 2) return grid_tiles<Plan::m, Plan::n>(c, 16, rows, cols);
-  else return batch_tiles<Plan::m, Plan::n>(c, 16, rows, cols);
+  if constexpr (Rank == 2) return grid_tiles<Plan::m, Plan::n>(c, 16, rows, cols, Plan::lie);
+  else return batch_tiles<Plan::m, Plan::n>(c, 16, rows, cols, Plan::lie);
 }
+
+/// An operand of the tile, which the tiles of the cluster that lie `Shared` need too.
+template <class Plan, neighbour Shared, class Part, class Box>
+void load_operand(const Part& to, const Box& from) {
+  if constexpr (Plan::lie == Shared) load_for_cluster(to, from);
+  else load(to, from);
+}
+
+inline grid_box columns_from(const grid_box& t, int first) { return {t.row, first ? t.col + constant(t.col.home(), first) : t.col}; }
+inline batch_box columns_from(const batch_box& t, int first) { return {t.batch, t.row, first ? t.col + constant(t.col.home(), first) : t.col}; }
 
 template <class Plan, class Acc, class Slot>
 void multiply(const Acc& acc, const Slot& slot, const accumulate& when) {
@@ -76,7 +94,76 @@ auto as_stored(const Tile& t) {
   if constexpr (std::is_same_v<typename Tile::element_type, C>) return t;
   else return cast<C>(t);
 }
+// Sums of an M x N tile beside the accumulators, in pieces that are whole rows of 128, 64 or 32 bytes of a 16-bit result, because those leave as bulk copies.
+template <int M, int N>
+class promoted_sums {
+ public:
+  explicit promoted_sums(const block& cta) : first_(cta.carry(splat<float, M, width>(cta.home(), 0.0f))), rest_(cta) {}
+
+  /// Adds an accumulator whose first column is this tile's `first`.
+  template <class Acc>
+  void add(const Acc& part, int first) {
+    first_.set(first_.get() + read_columns<width>(part, first));
+    rest_.add(part, first + width);
+  }
+  template <class Body>
+  void each(Body&& body, int first = 0) const {
+    body(first_.get(), first);
+    rest_.each(body, first + width);
+  }
+
+ private:
+  static constexpr int width = N >= 64 ? 64 : N >= 32 ? 32 : N >= 16 ? 16 : N;
+  tile_cell<float, M, width> first_;
+  promoted_sums<M, N - width> rest_;
+};
+template <int M>
+class promoted_sums<M, 0> {
+ public:
+  explicit promoted_sums(const block&) {}
+  template <class Acc> void add(const Acc&, int) {}
+  template <class Body> void each(Body&&, int = 0) const {}
+};
+
 template <class View> using element_of_view = typename std::decay_t<View>::element_type;
+
+/// Where accumulators are registers and each stage is summed apart. A tile wider than 128 columns has two accumulators: one is added while the tensor cores
+/// work on the other.
+template <class T, class Plan, class Epilogue, class Arguments, class Tiles>
+void promoted_gemm(block& cta, const Arguments& in, Epilogue epilogue, const Tiles& tiles) {
+  using namespace literals;
+  using B = element_of_view<decltype(in.b)>;
+  using C = element_of_view<decltype(in.c)>;
+  static_assert(!Plan::ta && Plan::tb && !Plan::tc && !Plan::by_threads, "tlx: a promoted plan reads both operands with K contiguous, by bulk copies");
+  constexpr int Rank = std::decay_t<decltype(in.c)>::rank, m = Plan::m, n = Plan::n, k = Plan::k, low = n > 128 ? 96 : n / 2, high = n - low;
+  auto operands = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<B, low, k>, shared<B, high, k>);
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(Rank - 1), k), 1); };  // of an empty K: one tile of zeros
+  auto loading = role("load", 1_warp, [&](const auto& t) {
+    for_each(k_tiles(), [&](index i) {
+      auto slot = operands.fill();
+      load_operand<Plan, neighbour::beside>(get<0>(slot), box_at(in.a, t, t.row, i * k));
+      load_operand<Plan, neighbour::below>(get<1>(slot), box_at(in.b, t, t.col, i * k));
+      load_operand<Plan, neighbour::below>(get<2>(slot), box_at(in.b, t, t.col + low, i * k));
+    });
+  });
+  cta.roles(tiles, loading, role("mma", warp_count{m / 16}, [&](const auto& t) {
+    promoted_sums<m, low> left(cta);
+    promoted_sums<m, high> right(cta);
+    for_each(k_tiles(), [&](index) {
+      auto slot = operands.drain();
+      auto left_part = mma(get<0>(slot), transpose(get<1>(slot)));
+      auto right_part = mma(get<0>(slot), transpose(get<2>(slot)));
+      left.add(left_part, 0);
+      right.add(right_part, 0);
+    });
+    const auto finish = [&](const auto& sums, int first) {
+      const auto box = columns_from(t, first);
+      store(result_box<false>(in.c, box), as_stored<C>(epilogue(as_float(sums), in, box)));
+    };
+    left.each(finish);
+    right.each([&](const auto& sums, int first) { finish(sums, low + first); });
+  }));
+}
 
 }  // namespace detail
 
@@ -91,7 +178,10 @@ void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
   if (Plan::by_threads) cta.move_by_threads();
   if (Plan::ctas > 1) cta.per_processor(Plan::ctas);
+  if (Plan::cluster > 1) cta.cluster(Plan::cluster);
   auto tiles = cta.persistent(detail::result_tiles<Plan>(in.c));
+  if constexpr (Plan::promoted)
+    if (!cta.has_tensor_memory()) return detail::promoted_gemm<T, Plan>(cta, in, epilogue, tiles);
   auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<B, Plan::tb ? n : k, Plan::tb ? k : n>);
   auto d = cta.ring<2>("d", accumulator<dsl::sum_of<T>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};  // wgmma keeps 64 rows in each four warps
@@ -101,27 +191,11 @@ void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const auto& t) {
     for_each(k_tiles(), [&](index i) {
       auto slot = ab.fill();
-      if constexpr (Plan::ta) load(get<0>(slot), box_at(in.a, t, i * k, t.row));
-      else load(get<0>(slot), box_at(in.a, t, t.row, i * k));
-      if constexpr (Plan::tb) load(get<1>(slot), box_at(in.b, t, t.col, i * k));
-      else load(get<1>(slot), box_at(in.b, t, i * k, t.col));
+      detail::load_operand<Plan, neighbour::beside>(get<0>(slot), Plan::ta ? box_at(in.a, t, i * k, t.row) : box_at(in.a, t, t.row, i * k));
+      detail::load_operand<Plan, neighbour::below>(get<1>(slot), Plan::tb ? box_at(in.b, t, t.col, i * k) : box_at(in.b, t, i * k, t.col));
     });
   });
 
-  if constexpr (Plan::promoted) {
-    if (!cta.has_tensor_memory()) {
-      cta.roles(tiles, loading, role("mma", finishing, [&](const auto& t) {
-        auto sums = cta.carry(splat<float, m, n>(cta.home(), 0.0f));
-        for_each(k_tiles(), [&](index) {
-          auto slot = ab.drain();
-          auto part = mma(get<0>(slot), transpose(get<1>(slot)));
-          sums.set(sums.get() + read(part));
-        });
-        finish(sums.get(), t);
-      }));
-      return;
-    }
-  }
   cta.roles(tiles, loading,
     role("mma", 1_warp, [&](const auto&) {
       auto acc = d.fill();
