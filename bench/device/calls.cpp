@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tlx/host/gated.hpp"
+#include "tlx/host/grouped.hpp"
 #include "tlx/host/normed.hpp"
 #include "tlx/jit/machines.hpp"
 
@@ -81,4 +82,8 @@ TLX_BENCH_CALL int tlx_bench_gemm_normed(address a, address b, address c, std::i
     if (residual) how.residual = rows(residual, m, n);
     host::gemm_normed(*here().with, rows(a, m, k), weights(b, n, k), rows(c, m, n), how);
   });
+}
+/// c[rows of g] = a[rows of g] b[g]^T; offsets: groups + 1
+TLX_BENCH_CALL int tlx_bench_grouped(address a, address b, address c, address offsets, std::int64_t groups, std::int64_t m, std::int64_t n, std::int64_t k, address stream) {
+  return guarded([&] { host::grouped_gemm(*here().with, rows(a, m, k), weights(b, n, k), rows(c, m, n), offsets, groups, {.stream = stream}); });
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fused linear layers of tlx against PyTorch: eager, Inductor, cuBLASLt's own epilogue where it has one. Needs PyTorch on a machine with a GPU.
 
-usage: fused.py LIBTLX_BENCH_CALLS.so [--filter RE] [--rounds 15] [--max-autotune RE] [--seconds 80] [--json FILE]
+usage: fused.py LIBTLX_BENCH_CALLS.so [--beside ANOTHER.so] [--filter RE] [--rounds 15] [--inductor RE] [--max-autotune RE] [--seconds 80] [--json FILE]
 
 All contenders of a case work on the same bf16 tensors in one process. Each is captured into a CUDA graph of one call for each of several input sets, which together
 are larger than the L2, so no launch costs the host anything and no input is found in the cache. Graphs are replayed in a new random order each round; times are
@@ -50,8 +50,9 @@ def rms(x, gain=None):
 class Case:
     """inputs(): tensors of one set. eager(...): the text that eager, Inductor and (in float64) the reference run. others: {name: f(...)}. tlx(call, out, ...)."""
 
-    def __init__(self, name, shape, inputs, eager, tlx, others=None, rows_of=(0,), plain=None):
+    def __init__(self, name, shape, inputs, eager, tlx, others=None, rows_of=(0,), plain=None, call=None):
         self.name, self.shape, self.inputs, self.eager, self.tlx, self.others, self.rows_of, self.plain = name, shape, inputs, eager, tlx, others or {}, rows_of, plain
+        self.call = call or name.split("_")[0]
 
 
 def cases():
@@ -63,7 +64,7 @@ def cases():
             return normal(m, k), normal(n, k, sigma=k**-0.5), b, b.float(), normal(m, n)
         eager = lambda x, w, b, _, r: F.gelu(F.linear(x, w, b), approximate="tanh") + r
         lt = lambda x, w, b, _, r: torch._addmm_activation(b, x, w.t(), use_gelu=True) + r
-        all_of.append(Case(f"gelu_residual_{m}x{n}x{k}", (m, n), inputs, eager, lambda call, c, x, w, b, bf, r: call("gemm", x, w, c, m, n, k, bf, r, GELU_TANH, stream()), {"cublaslt epilogue": lt}, (0, 4)))
+        all_of.append(Case(f"gelu_residual_{m}x{n}x{k}", (m, n), inputs, eager, lambda call, c, x, w, b, bf, r: call("gemm", x, w, c, m, n, k, bf, r, GELU_TANH, stream()), {"cublaslt epilogue": lt}, (0, 4), call="gemm"))
 
     def gated(m, n, k):
         inputs = lambda: (normal(m, k), normal(n, k, sigma=k**-0.5), normal(n, k, sigma=k**-0.5))
@@ -78,7 +79,7 @@ def cases():
         inputs = lambda: (normal(m, k), normal(n, k, sigma=k**-0.5))
         all_of.append(Case(f"rmsnorm_{name}_{m}x{n}x{k}", (m, n), inputs, lambda x, w: function(F.linear(rms(x), w)),
                            lambda call, c, x, w: call("normed_gemm", x, w, c, m, n, k, None, activation, 1e-6, stream()),
-                           plain=lambda call, c, x, w, act=NONE: call("gemm", x, w, c, m, n, k, None, None, act, stream())))
+                           plain=lambda call, c, x, w, act=NONE: call("gemm", x, w, c, m, n, k, None, None, act, stream()), call="normed_gemm"))
         all_of[-1].activation = activation
 
     def then_norm(m, n, k):
@@ -86,7 +87,19 @@ def cases():
             gain = normal(n)
             return normal(m, k), normal(n, k, sigma=k**-0.5), gain, gain.float()
         all_of.append(Case(f"linear_rmsnorm_{m}x{n}x{k}", (m, n), inputs, lambda x, w, gain, _: rms(F.linear(x, w), gain),
-                           lambda call, c, x, w, gain, gf: call("gemm_normed", x, w, c, m, n, k, None, None, gf, 1e-6, stream())))
+                           lambda call, c, x, w, gain, gf: call("gemm_normed", x, w, c, m, n, k, None, None, gf, 1e-6, stream()), call="gemm_normed"))
+
+    def grouped(sizes, n, k):
+        m, groups = sum(sizes), len(sizes)
+        ends = torch.tensor(sizes).cumsum(0)
+
+        def inputs():
+            offsets = torch.cat([torch.zeros(1, dtype=torch.int64), ends]).int().cuda()
+            return normal(m, k), normal(groups, n, k, sigma=k**-0.5), offsets
+        loop = lambda x, w, _: torch.cat([F.linear(part, w[g]) for g, part in enumerate(x.split(sizes))])
+        one = lambda x, w, offsets: torch._grouped_mm(x, w.transpose(1, 2), offs=offsets[1:])
+        all_of.append(Case(f"grouped_{groups}_groups_{m}x{n}x{k}", (m, n), inputs, loop, lambda call, c, x, w, offsets: call("grouped", x, w, c, offsets, groups, m, n, k, stream()), {"torch._grouped_mm": one}, None))
+        all_of[-1].inductor = False  # it would unroll the loop: a library call for each group, as eager
 
     gelu_residual(8192, 4096, 1024)
     gated(8192, 14336, 4096)
@@ -98,13 +111,20 @@ def cases():
         normed(m, n, k, GELU_TANH, "gelu_tanh", lambda x: F.gelu(x, approximate="tanh"))
         normed(m, n, k, NONE, "linear", lambda x: x)
     then_norm(8192, 512, 512)
+    uneven = [0, 37, 511, 2048, 128, 900, 1, 0, 1300, 640, 77, 256, 1024, 350, 512, 408]
+    grouped([512] * 16, 4096, 4096)
+    grouped(uneven, 4096, 4096)
     return all_of
 
 
 def close(case, got, tensors):
     """Against float64 on some rows: two roundings to bf16 of what enters and leaves, and none left as they were (NaN)."""
-    picked = torch.randperm(case.shape[0], device="cuda")[:64]
-    expected = case.eager(*[(t[picked] if i in case.rows_of else t).double() for i, t in enumerate(tensors)])
+    if case.rows_of is None:  # rows that belong together: all of them, in f32
+        picked = torch.arange(case.shape[0], device="cuda")
+        expected = case.eager(*[t.float() for t in tensors]).double()
+    else:
+        picked = torch.randperm(case.shape[0], device="cuda")[:64]
+        expected = case.eager(*[(t[picked] if i in case.rows_of else t).double() for i, t in enumerate(tensors)])
     off = (got[picked].double() - expected).norm() / expected.norm()
     return bool(torch.isfinite(got).all()) and bool(off < 8e-3), float(off)
 
@@ -113,17 +133,17 @@ def captured(call, sets):
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
-        for s in range(2):
-            call(s % sets)
+        for s in range(sets):  # on the stream of the capture: tlx has a workspace for each stream, and none may be made while one is captured
+            call(s)
     side.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, stream=side):
         for s in range(sets):
             call(s)
     return graph
 
 
-def measure(case, call, asked):
+def measure(case, call, beside, asked):
     with torch.inference_mode():
         first = case.inputs()
         bytes_of_a_set = sum(t.numel() * t.element_size() for t in first) + 2 * case.shape[0] * case.shape[1]
@@ -139,12 +159,15 @@ def measure(case, call, asked):
 
         contenders = {"eager": torch_call(case.eager)}
         torch._dynamo.reset()
-        contenders["inductor"] = torch_call(torch.compile(case.eager, dynamic=False))
+        if getattr(case, "inductor", True) and re.search(asked.inductor, case.name):
+            contenders["inductor"] = torch_call(torch.compile(case.eager, dynamic=False))
         if asked.max_autotune and re.search(asked.max_autotune, case.name):
             contenders["max-autotune"] = torch_call(torch.compile(case.eager, dynamic=False, mode="max-autotune-no-cudagraphs"))
         for name, function in case.others.items():
             contenders[name] = torch_call(function)
         contenders["tlx"] = lambda s: case.tlx(call, outs[s], *inputs[s])
+        if beside and hasattr(beside.calls, "tlx_bench_" + case.call):
+            contenders["tlx beside"] = lambda s: case.tlx(beside, outs[s], *inputs[s])
         if case.plain:
             contenders["tlx plain gemm"] = lambda s: case.plain(call, outs[s], *inputs[s])
             contenders["matmul alone"] = torch_call(lambda x, w: F.linear(x, w))
@@ -158,7 +181,7 @@ def measure(case, call, asked):
                 o.fill_(float("nan"))
             run(0)
             torch.cuda.synchronize()
-            right, off = close(case, outs[0] if name == "tlx" else results["last"], inputs[0])
+            right, off = close(case, outs[0] if name.startswith("tlx") else results["last"], inputs[0])
             if not right:
                 wrong.append(f"{name} ({off:.1e})")
         graphs = {name: captured(run, sets) for name, run in contenders.items()}
@@ -191,8 +214,10 @@ def measure(case, call, asked):
 def main():
     words = argparse.ArgumentParser()
     words.add_argument("library")
+    words.add_argument("--beside", help="the library of another build, as one more contender")
     words.add_argument("--filter", default=".")
     words.add_argument("--rounds", type=int, default=15)
+    words.add_argument("--inductor", default=".", help="cases in which Inductor takes part: compiling takes seconds")
     words.add_argument("--max-autotune", default="")
     words.add_argument("--seconds", type=float, default=1e9, help="start no case after so many")
     words.add_argument("--json")
@@ -201,7 +226,7 @@ def main():
     torch.manual_seed(1)
     random.seed(1)
     torch.zeros(1, device="cuda")
-    call = Tlx(asked.library)
+    call, beside = Tlx(asked.library), Tlx(asked.beside) if asked.beside else None
     print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}; ms", flush=True)
     result, bad = {}, 0
     for case in cases():
@@ -211,11 +236,11 @@ def main():
             print(f"{case.name}: no time left")
             continue
         try:
-            times, wrong = measure(case, call, asked)
-        except Exception as problem:  # one peer that cannot be had must not cost the others
-            print(f"{case.name}: {type(problem).__name__}: {str(problem)[:300]}", flush=True)
+            times, wrong = measure(case, call, beside, asked)
+        except Exception as problem:  # a capture that failed leaves PyTorch's generator waiting for its end: what follows would fail too
+            print(f"{case.name}: {type(problem).__name__}: {str(problem)[:300]}; the cases after it want a process of their own", flush=True)
             bad += 1
-            continue
+            break
         same_work = {n: t for n, t in times.items() if not n.startswith("tlx") and n != "matmul alone"}
         best = min(same_work, key=same_work.get)
         result[case.name] = {"ms": times, "best_peer": best, "ratio": same_work[best] / times["tlx"], "wrong": wrong}

@@ -7,6 +7,7 @@ namespace tlx::host {
 std::vector<library_kernel> gemm_kernels();
 std::vector<library_kernel> gated_kernels();
 std::vector<library_kernel> normed_kernels();
+std::vector<library_kernel> grouped_kernels();
 std::vector<library_kernel> attention_kernels();
 std::vector<library_kernel> flash_attention_kernels();
 

@@ -28,6 +28,7 @@ struct box_of {
 struct line_box { index first; };
 struct grid_box { index row, col; };
 struct batch_box { index batch, row, col; };
+struct group_box { index group, row, col, rows; };  // `rows` of the group from `row` on are in the tile; none or fewer: a tile that is not there
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
   index position = {};    // of the first token in its sequence
@@ -73,6 +74,12 @@ class view {
   box_of<T, Rank> operator[](const batch_box& b) const {
     static_assert(Rank == 3, "tlx: a batch box is a box of a batch of matrices");
     return at(b.batch, b.row, b.col);
+  }
+  box_of<T, Rank> operator[](const group_box& b) const {
+    static_assert(Rank == 2, "tlx: a group box is a box of a matrix");
+    box_of<T, Rank> box = at(b.row, b.col);
+    box.valid_rows = b.rows.used();
+    return box;
   }
   box_of<T, Rank> operator[](const jagged_box& b) const {
     static_assert(Rank == 3, "tlx: a jagged box is a box of a (token, head, column) tensor");

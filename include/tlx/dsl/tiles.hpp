@@ -117,8 +117,37 @@ class batch_tiles {
 template <int Rows, int Cols, class T>
 batch_tiles<Rows, Cols> grid_of(const view<T, 3>& c, int group = 16) { return {c, group}; }
 
-/// The Rows-token tiles of jagged sequences, heads fastest. offsets: batch + 1 ascending token numbers on the device. Sequence s gets the tile slots
-/// from offsets[s] / Rows + s on: never fewer than it has tiles, so a slot finds its sequence by search and no table is needed; spare slots do nothing.
+/// Which of the sequences that `offsets` (one more than there are, ascending, on the device) divides into tiles of Rows the slot belongs to. Sequence s gets the
+/// slots from offsets[s] / Rows + s on: never fewer than it has tiles, so a slot finds its sequence by search and no table is needed; spare slots have no rows.
+struct found_rows {
+  index sequence, first, rows, position;  // `rows` from row `first` on, at most Rows, none or fewer where the slot is spare; `position`: of `first` in its sequence
+};
+template <int Rows>
+found_rows find_rows(const view<std::int32_t, 1>& offsets, const index& slot) {
+  dsl::context& c = slot.home();
+  cell<std::int32_t> low(c, constant(c, 0)), high(c, offsets.extent(0) - 1);  // the sequence is in [low, high)
+  // Each lane of a warp tries one pivot: three rounds of one load for 32768 sequences.
+  constexpr int parts = 32;
+  const index part = lane(c) + 1;
+  repeat_while(
+      c, [&] { return high.get() - low.get() > 1; },
+      [&] {
+        const index from = low.get(), to = high.get();
+        const index step = ceil_div(to - from, parts);
+        const index pivot = from + step * part;
+        const predicate reached = pivot < to && element(offsets.at(min(pivot, to))) / Rows + pivot <= slot;
+        const index found = from + step * warp_sum(where(reached, constant(c, 1), constant(c, 0)));
+        low.set(found);
+        high.set(min(found + step, to));
+      });
+  const index sequence = low.get();
+  const index begin = element(offsets.at(sequence)), end = element(offsets.at(sequence + 1));
+  const index position = (slot - begin / Rows - sequence) * Rows;
+  const index first = begin + position;
+  return {sequence, first, min(end - first, Rows), position};
+}
+
+/// The Rows-token tiles of jagged sequences, heads fastest. offsets: batch + 1 ascending token numbers on the device.
 template <int Rows>
 class jagged_tiles {
  public:
@@ -135,29 +164,9 @@ class jagged_tiles {
 
   template <class Body>
   void visit(const index& tile, Body&& body) const {
-    dsl::context& c = home();
     const index head = tile % heads_, slot = tile / heads_;
-    cell<std::int32_t> low(c, constant(c, 0)), high(c, offsets_.extent(0) - 1);  // the sequence is in [low, high)
-    // Each lane of a warp tries one pivot: three rounds of one load for 32768 sequences.
-    constexpr int parts = 32;
-    const index part = lane(c) + 1;
-    repeat_while(
-        c, [&] { return high.get() - low.get() > 1; },
-        [&] {
-          const index from = low.get(), to = high.get();
-          const index step = ceil_div(to - from, parts);
-          const index pivot = from + step * part;
-          const predicate reached = pivot < to && element(offsets_.at(min(pivot, to))) / Rows + pivot <= slot;
-          const index found = from + step * warp_sum(where(reached, constant(c, 1), constant(c, 0)));
-          low.set(found);
-          high.set(min(found + step, to));
-        });
-    const index sequence = low.get();
-    const index begin = element(offsets_.at(sequence)), end = element(offsets_.at(sequence + 1));
-    const index position = (slot - begin / Rows - sequence) * Rows;
-    const index first = begin + position;
-    const index rows = min(end - first, Rows);
-    when(rows > 0, [&] { body(jagged_box{first, head, rows, position, sequence}); });
+    const found_rows found = find_rows<Rows>(offsets_, slot);
+    when(found.rows > 0, [&] { body(jagged_box{found.first, head, found.rows, found.position, found.sequence}); });
   }
 
  private:
@@ -167,5 +176,35 @@ class jagged_tiles {
 };
 template <int Rows, class T>
 jagged_tiles<Rows> jagged(const view<std::int32_t, 1>& offsets, const view<T, 3>& tokens) { return {offsets, tokens}; }
+
+/// The Rows x Cols tiles of a matrix whose rows are divided into groups by `offsets` (as above): no tile has rows of two groups. The body runs for spare slots too,
+/// whose box has no rows: every role of a kernel has the same tiles, and stores nothing there.
+template <int Rows, int Cols>
+class grouped_tiles {
+ public:
+  using box = group_box;
+  template <class T>
+  grouped_tiles(const view<std::int32_t, 1>& offsets, const view<T, 2>& c) : offsets_(offsets), rows_(c.extent(0)), cols_(ceil_div(c.extent(1), Cols)) {
+    const std::string& o = offsets.used()->name;
+    const std::string& m = c.used()->name;
+    count_formula_ = "(mul (ceil_div " + m + ".1 " + std::to_string(Cols) + ") (add (div " + m + ".0 " + std::to_string(Rows) + ") (sub " + o + ".0 1)))";
+  }
+  index count() const { return cols_ * (rows_ / Rows + offsets_.extent(0) - 1); }
+  const std::string& count_formula() const { return count_formula_; }
+  dsl::context& home() const { return rows_.home(); }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    const found_rows found = find_rows<Rows>(offsets_, tile / cols_);
+    body(group_box{found.sequence, found.first, tile % cols_ * Cols, found.rows});
+  }
+
+ private:
+  view<std::int32_t, 1> offsets_;
+  index rows_, cols_;
+  std::string count_formula_;
+};
+template <int Rows, int Cols, class T>
+grouped_tiles<Rows, Cols> grouped(const view<std::int32_t, 1>& offsets, const view<T, 2>& c) { return {offsets, c}; }
 
 }  // namespace tlx
