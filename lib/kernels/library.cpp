@@ -73,9 +73,13 @@ void add_attention(std::vector<library_kernel>& list) {
 
 template <class T, int D>
 void add_attention_256(std::vector<library_kernel>& list) {
-  const std::string name = "block_attention_" + std::string(tile::name(tile::element_of<T>)) + "_b256_d" + std::to_string(D);
-  register_kernel<attention_arguments<T>>(name, [](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, 256, 64, D>(cta, in); });
-  list.push_back({.what = library_kernel::kind::attention, .name = name, .type = tile::element_of<T>, .dimension = D, .tokens = 256});
+  const std::string what = std::string(tile::name(tile::element_of<T>)) + "_b256_d" + std::to_string(D);
+  register_kernel<attention_arguments<T>>("block_attention_" + what, [](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, 256, 64, D>(cta, in); });
+  register_kernel<attention_backward_arguments<T>>("block_attention_backward_" + what,
+                                                   [](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward_by_parts<T, 256, 64, D>(cta, in); });
+  for (const bool backward : {false, true})
+    list.push_back({.what = library_kernel::kind::attention, .name = (backward ? "block_attention_backward_" : "block_attention_") + what, .type = tile::element_of<T>, .dimension = D,
+                    .tokens = 256, .backward = backward});
 }
 
 }  // namespace
