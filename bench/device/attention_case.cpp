@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <memory>
@@ -21,7 +23,10 @@ std::vector<std::int32_t> offsets_of(batch_kind kind) {
   if (kind == batch_kind::single) return {0, 1152 * 512};
   std::mt19937 bits(7);
   std::vector<std::int32_t> offsets{0};
-  for (int i = 0; i < 1152; ++i) offsets.push_back(offsets.back() + (kind == batch_kind::whole ? 512 : 1 + static_cast<std::int32_t>(bits() % 1024)));
+  if (kind == batch_kind::few)
+    for (int i = 0; i < 32; ++i) offsets.push_back(offsets.back() + 64 + static_cast<std::int32_t>(bits() % 193));
+  else
+    for (int i = 0; i < 1152; ++i) offsets.push_back(offsets.back() + (kind == batch_kind::whole ? 512 : 1 + static_cast<std::int32_t>(bits() % 1024)));
   return offsets;
 }
 
@@ -164,8 +169,24 @@ class tensors {
 
 }  // namespace
 
+namespace {
+// Microseconds from the call to the end of one launch on an idle GPU.
+double launch_to_finish(const setting& on, const tensors& data) {
+  std::vector<double> us;
+  for (int i = 0; i < 201; ++i) {
+    on.gpu.wait();
+    const auto start = std::chrono::steady_clock::now();
+    data.run_tlx(i % tensors::sets, 0);
+    on.gpu.wait();
+    us.push_back(std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count());
+  }
+  std::nth_element(us.begin(), us.begin() + 100, us.end());
+  return us[100];
+}
+}  // namespace
+
 std::string attention_shape::name() const {
-  constexpr const char* kinds[] = {"", "_whole", "_single"};
+  constexpr const char* kinds[] = {"", "_whole", "_single", "_few"};
   constexpr const char* rotations[] = {"", "rotary_", "rotary_interleaved_", "rotary_applied_"};
   return cat("attention_", backward ? "backward_" : "", rotations[static_cast<int>(rotary)], block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
 }
@@ -182,6 +203,8 @@ std::vector<attention_shape> attention_shapes() {
   for (const bool backward : {false, true}) {
     for (const int d : {96, 256}) all.push_back({d, batch_kind::jagged, backward});
     for (const int d : {64, 96, 128}) all.push_back({d, batch_kind::jagged, backward, 128});
+    for (const int d : {64, 128}) all.push_back({d, batch_kind::jagged, backward, 256});
+    for (const int d : {64, 128}) all.push_back({d, batch_kind::few, backward});
   }
   return all;
 }
@@ -216,6 +239,10 @@ std::vector<row> measure_attention(const setting& on, const attention_shape& sha
   for (std::size_t i = 0; i < all.size(); ++i) {
     row r{shape.name(), all[i].name, {{"tokens", data.tokens()}, {"heads", heads}, {"dimension", shape.dimension}}, times[i].ms_p50, times[i].ms_p99, 0, bytes[i] / times[i].ms_p50 / 1e6, right[i], ""};
     if (all[i].name == "tlx") r.note = cat(roof / times[i].ms_p50, " of the fastest streaming kernel; ", static_cast<int>(seen.sm_clock_mhz), " MHz");
+    if (all[i].name == "tlx" && shape.batch == batch_kind::few) {
+      const double us = launch_to_finish(on, data);
+      r.note += cat("; launch to finish ", us, " us, ", us / (roof * 1e3 + 5), " of streaming and 5 us");
+    }
     print_row(r);
     rows.push_back(std::move(r));
   }

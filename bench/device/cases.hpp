@@ -38,6 +38,7 @@ enum class batch_kind {
   jagged,    // 1152 sequences of 1 to 1024 tokens
   whole,     // 1152 sequences of 512 tokens: no partial tiles
   single,    // one sequence: no search for it either
+  few,       // 32 sequences of 64 to 256 tokens: start and end of a launch show
 };
 struct attention_shape {
   int dimension;

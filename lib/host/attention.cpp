@@ -16,9 +16,7 @@ struct shape {
   int block, dimension;
 };
 constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}, {256, 64}, {256, 128}};
-constexpr bool has_backward(const shape& s) { return s.block < 256; }
-
-constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.dimension == 64; }
+constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.block == 128 && s.dimension == 64; }
 
 constexpr bool has_rotary(const shape& s) { return s.block == 64 && (s.dimension == 64 || s.dimension == 128); }
 
@@ -43,8 +41,12 @@ struct variant {
     using namespace kernels;
     if constexpr (has_rotary({Block, D}))
       if (rotary) return interleaved ? traced_rotary<T, Block, D, rotary_pairs::neighbours>(target) : traced_rotary<T, Block, D, rotary_pairs::halves>(target);
-    if constexpr (!has_backward({Block, D}))
+    if constexpr (Block == 256) {
+      if (backward)
+        return tlx::trace<attention_backward_arguments<T>>(name(), target,
+                                                           [&](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward_by_parts<T, Block, 64, D>(cta, in, options); });
       return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, Block, 64, D>(cta, in, options); });
+    }
     else if (backward)
       return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
         if (options.grouped) block_attention_backward_grouped<T, Block, D>(cta, in, options);
@@ -86,13 +88,12 @@ variant variant_of(const attention_problem& what, bool backward) {
                       .because = "kernels that rotate are there for blocks of 64 with head dimension 64 or 128, the backward ones for as many heads of k and v as of q",
                       .fix = {"rotate q and k before the forward pass, and their gradients after another backward pass"}}));
   for (const shape& s : shapes)
-    if (s.block == what.block && s.dimension == what.dimension && (!backward || has_backward(s)))
+    if (s.block == what.block && s.dimension == what.dimension)
       return {what.type, s, backward,
               {.causal = what.causal, .by_token = rotary && what.rotary.by_token, .rotate_v = rotary && what.rotary.values, .rotate = !(rotary && backward && what.rotary.applied), .grouped = groups != what.heads},
               rotary, rotary && what.rotary.interleaved};
   std::string known;
-  for (const shape& s : shapes)
-    if (!backward || has_backward(s)) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
+  for (const shape& s : shapes) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
   raise(user_error({.id = "attention-shape", .what = cat(backward ? "the backward pass of blocks of " : "blocks of ", what.block, " tokens with head dimension ", what.dimension),
                     .because = "a block's operands and scores must fit into one CTA, and each pair is a kernel of its own", .fix = {cat("use one of ", known)}}));
 }
@@ -147,8 +148,7 @@ std::vector<library_kernel> attention_kernels() {
                    attention_inputs{kernel.type, kernel.of.block, kernel.of.dimension, kernel.backward, kernel.options.causal, kernel.options.grouped, kernel.rotary}});
   };
   for (const bool backward : {false, true}) {
-    for (const shape& s : shapes)
-      if (!backward || has_backward(s)) add({tile::element::bf16, s, backward});
+    for (const shape& s : shapes) add({tile::element::bf16, s, backward});
     for (const int dimension : {64, 128}) add({tile::element::f16, {64, dimension}, backward});
     add({tile::element::bf16, {64, 128}, backward, {.causal = true}});
   }

@@ -463,8 +463,7 @@ class inserter {
 
   // Rows at or beyond the valid ones belong to another sequence: they read as zero.
   void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who, value arrived, value parity) {
-    for (ir::op* fill : users(k_, ring_->result())) {
-      if (!fill->is(opcode::ring_fill)) continue;
+    for (ir::op* fill : fills_of(drain)) {
       std::map<value, std::vector<size_t>> parts;  // by number of valid rows
       std::vector<value> in_order;
       for (size_t i = 0; i < fill->results.size(); ++i)
@@ -491,6 +490,17 @@ class inserter {
           meet(z, who);
         });
     }
+  }
+  // What may have filled the slot that `drain` opens: where one region has both, the last fill before it.
+  std::vector<ir::op*> fills_of(const ir::op& drain) {
+    std::vector<ir::op*> all, here;
+    for (ir::op* user : users(k_, ring_->result()))
+      if (user->is(opcode::ring_fill)) all.push_back(user);
+    for (const auto& o : drain.parent->ops) {
+      if (o.get() == &drain) break;
+      if (std::find(all.begin(), all.end(), o.get()) != all.end()) here = {o.get()};
+    }
+    return here.empty() ? all : here;
   }
   std::vector<ir::op*> loads_into(value part) {
     std::vector<ir::op*> found;

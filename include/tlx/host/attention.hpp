@@ -28,8 +28,8 @@ struct attention_problem {
   std::int64_t token_count = 0;
   std::int64_t heads = 0;           // of q and o
   std::int64_t key_heads = 0;       // of k and v, a divisor of heads; 0: as many
-  int dimension = 64;               // 64, 96, 128; 256 with blocks of 64; docs/block-attention.md
-  int block = 64;                   // tokens: 64, 128; 256 forward
+  int dimension = 64;               // 64, 128; 96 with blocks of 64 and 128, 256 with blocks of 64; docs/block-attention.md
+  int block = 64;                   // tokens: 64, 128, 256
   bool causal = false;              // a token attends to those of its block that do not come after it
   device::address offsets = 0;      // batch + 1 ascending int32 token numbers on the machine, offsets[0] = 0, the last at most token_count
   std::int64_t batch = 0;

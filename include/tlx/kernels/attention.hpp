@@ -231,6 +231,109 @@ void block_attention_backward_grouped(block& cta, const attention_backward_argum
   });
 }
 
+/// block_attention_backward() of blocks whose scores are too many for one CTA: a tile is one part of Rows tokens, whose gradients it makes. Each row's maximum,
+/// sum and rowsum(p * dp) come from one walk over the block's keys and stay in registers; the parts of a block find each other's operands in L2. Each gradient has
+/// one producer here too.
+template <class T, int Block, int Rows, int D>
+void block_attention_backward_by_parts(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  cta.warps({Rows / 16});
+  cta.per_processor(D == 64 && !cta.has_tensor_memory() ? 2 : 1);
+  constexpr auto operand = shared<T, Rows, D>;
+  auto k = cta.ring<1>("k", operand), v = cta.ring<1>("v", operand), q = cta.ring<1>("q", operand), d_o = cta.ring<1>("do", operand);
+  auto some_k = cta.ring<1>("some k", operand), some_v = cta.ring<1>("some v", operand);  // of one part after another
+  auto p = cta.ring<1>("p", shared<T, Rows, Rows>), ds = cta.ring<1>("ds", shared<T, Rows, Rows>);
+  cta.tile(block_parts<Block, Rows>(in.offsets, in.q), [&](const jagged_box& t, const index& first) {
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    using vector = tile_of<float, Rows, 1>;
+    const index mine = first / Rows, parts = ceil_div(t.rows, Rows);
+    const auto part = [&](const index& i) { return jagged_box{t.row + i * Rows, t.head, min(t.rows - i * Rows, Rows), t.position + i * Rows}; };
+    const auto key_parts = [&](const index& rows) { return max(options.causal ? rows + 1 : parts, 1); };  // never none
+    auto s = cta.make(accumulator<float, Rows, Rows>), dp = cta.make(accumulator<float, Rows, Rows>);
+    const auto load_pair = [](const auto& one, const auto& two, const box_of<T, 3>& a, const box_of<T, 3>& b) {
+      load(one.fill(), a, hint::evict_last);
+      load(two.fill(), b, hint::evict_last);
+    };
+    // The scores in s, times log2(e), as those of rows of part i and keys of part j.
+    const auto scores = [&](const index& i, const index& j) {
+      const auto keys = col_index<1, Rows>(cta.home()) + j * Rows;
+      const auto valid = where(keys < t.rows, read(s) * in.scale_log2, none);
+      return options.causal ? where(row_index<Rows, 1>(cta.home()) + i * Rows >= keys, valid, none) : valid;
+    };
+    auto top = cta.carry(splat<float, Rows, 1>(cta.home(), none)), sum = cta.carry(splat<float, Rows, 1>(cta.home(), 0.0f)), weighted = cta.carry(splat<float, Rows, 1>(cta.home(), 0.0f));
+    const auto walk_keys = [&](const index& i, const auto& qs, const auto& gs, bool with_dp) {
+      top.set(splat<float, Rows, 1>(cta.home(), none));
+      sum.set(splat<float, Rows, 1>(cta.home(), 0.0f));
+      weighted.set(splat<float, Rows, 1>(cta.home(), 0.0f));
+      for_each(key_parts(i), [&](const index& j) {
+        load(some_k.fill(), in.k[part(j)], hint::evict_last);
+        if (with_dp) load(some_v.fill(), in.v[part(j)], hint::evict_last);
+        mma(s, qs, transpose(some_k.drain()));
+        if (with_dp) mma(dp, gs, transpose(some_v.drain()));
+        const auto x = scores(i, j);
+        const vector before = top.get(), now = max(before, row_max(x)), shrink = exp2(before - now);
+        const auto e = exp2(x - now);
+        top.set(now);
+        sum.set(sum.get() * shrink + row_sum(e));
+        if (with_dp) weighted.set(weighted.get() * shrink + row_sum(e * read(dp)));
+      });
+    };
+    // From what scores() gave: the probabilities, and the gradient of the scores, into their rings.
+    const auto probabilities = [&](const auto& x) { return exp2(x - top.get()) * rcp(sum.get()); };
+    const auto write_gradients = [&](const auto& probability) { write(ds.fill(), cast<T>(probability * (read(dp) - weighted.get() * rcp(sum.get())) * in.scale)); };
+
+    load_pair(k, v, in.k[part(mine)], in.v[part(mine)]);
+    {
+      const auto ks = k.drain(), vs = v.drain();
+      // add(n, probabilities, qs, gs) for the n-th part of queries that attend to these keys; dp where it is wanted
+      const auto over_queries = [&](bool with_dp, const auto& add) {
+        for_each(max(options.causal ? parts - mine : parts, 1), [&](const index& n) {
+          const index i = options.causal ? mine + n : n;
+          load_pair(q, d_o, in.q[part(i)], in.d_o[part(i)]);
+          const auto qs = q.drain(), gs = d_o.drain();
+          walk_keys(i, qs, gs, with_dp);
+          mma(s, qs, transpose(ks));
+          if (with_dp) mma(dp, gs, transpose(vs));
+          add(n, probabilities(scores(i, mine)), qs, gs);
+        });
+      };
+      auto dk = cta.make(accumulator<float, Rows, D>), dv = cta.make(accumulator<float, Rows, D>);
+      const auto add_to_dv = [&](const index& n, const auto& probability, const auto&, const auto& gs) {
+        write(p.fill(), cast<T>(probability));
+        mma(dv, transpose(p.drain()), gs, accumulate(n > 0));
+      };
+      const auto add_to_dk = [&](const index& n, const auto& probability, const auto& qs, const auto&) {
+        write_gradients(probability);
+        mma(dk, transpose(ds.drain()), qs, accumulate(n > 0));
+      };
+      if constexpr (D <= 64) {
+        over_queries(true, [&](const index& n, const auto& probability, const auto& qs, const auto& gs) {
+          add_to_dv(n, probability, qs, gs);
+          add_to_dk(n, probability, qs, gs);
+        });
+        store(in.dv[part(mine)], cast<T>(read(dv)));
+      } else {  // both gradients and the scores together are more registers than a thread has
+        over_queries(false, add_to_dv);
+        store(in.dv[part(mine)], cast<T>(read(dv)));
+        over_queries(true, add_to_dk);
+      }
+      store(in.dk[part(mine)], cast<T>(read(dk)));
+    }
+    load_pair(q, d_o, in.q[part(mine)], in.d_o[part(mine)]);
+    const auto qs = q.drain(), gs = d_o.drain();
+    walk_keys(mine, qs, gs, true);
+    auto dq = cta.make(accumulator<float, Rows, D>);
+    for_each(key_parts(mine), [&](const index& j) {
+      load_pair(some_k, some_v, in.k[part(j)], in.v[part(j)]);
+      const auto ks = some_k.drain(), vs = some_v.drain();
+      mma(s, qs, transpose(ks));
+      mma(dp, gs, transpose(vs));
+      write_gradients(probabilities(scores(mine, j)));
+      mma(dq, ds.drain(), ks, accumulate(j > 0));
+    });
+    store(in.dq[part(mine)], cast<T>(read(dq)));
+  });
+}
+
 /// The columns of a box from `first` on.
 template <class T>
 box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
