@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "host/families.hpp"
-#include "tlx/kernels/flash_attention.hpp"
+#include "tlx/kernels/flash_attention_backward.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -12,19 +12,26 @@ namespace tlx::host {
 
 namespace {
 
-template <int D>
-using plan_of = std::conditional_t<D == 128, kernels::flash_plan<128, 128, 2, 2>, kernels::flash_plan<128, 128, 3, 3>>;
+// Chosen by what was measured on Hopper and by what fits into registers: a warpgroup holds scores, exponentials and results of 64 rows there, and a thread a whole
+// row of 128 on Blackwell.
+template <int Keys> using hopper_plan = kernels::flash_plan<128, Keys, 2, 2>;
+using blackwell_plan = kernels::flash_plan<128, 64, 3, 3>;
+using dq_plan = kernels::flash_plan<128, 64, 3, 0>;
+template <int Queries> using dkdv_plan = kernels::flash_plan<128, Queries, 3, 0>;
+
+enum class step { forward, zeros, delta, dkdv, dq };
+constexpr const char* step_names[] = {"", "_without_keys", "_delta", "_dkdv", "_dq"};
 
 struct variant {
   tile::element type;
   int dimension;
   bool jagged;
   kernels::flash_options options = {};
-  bool keys = true;
+  step what = step::forward;
 
   std::string name() const {
-    return cat("flash_attention_", tile::name(type), "_d", dimension, jagged ? "_jagged" : "", options.left ? "_left" : "", options.right ? "_right" : "", options.soft_cap ? "_soft_cap" : "",
-               options.slopes ? "_slopes" : "", keys ? "" : "_without_keys");
+    return cat("flash_attention", step_names[static_cast<int>(what)], "_", tile::name(type), "_d", dimension, jagged ? "_jagged" : "", options.left ? "_left" : "", options.right ? "_right" : "", options.soft_cap ? "_soft_cap" : "",
+               options.slopes ? "_slopes" : "");
   }
   std::unique_ptr<ir::kernel> trace(const std::string& target) const { return type == tile::element::bf16 ? with_type<bf16>(target) : with_type<f16>(target); }
 
@@ -32,14 +39,39 @@ struct variant {
   template <class T> std::unique_ptr<ir::kernel> with_type(const std::string& target) const { return dimension == 64 ? with_dimension<T, 64>(target) : with_dimension<T, 128>(target); }
   template <class T, int D>
   std::unique_ptr<ir::kernel> with_dimension(const std::string& target) const {
-    return jagged ? with_arguments<T, D, kernels::flash_jagged_arguments<T>>(target) : with_arguments<T, D, kernels::flash_arguments<T>>(target);
+    if (what == step::forward || what == step::zeros)
+      return jagged ? forward<T, D, kernels::flash_jagged_arguments<T>>(target) : forward<T, D, kernels::flash_arguments<T>>(target);
+    return jagged ? backward<T, D, kernels::flash_jagged_backward_arguments<T>>(target) : backward<T, D, kernels::flash_backward_arguments<T>>(target);
   }
   template <class T, int D, class Arguments>
-  std::unique_ptr<ir::kernel> with_arguments(const std::string& target) const {
+  std::unique_ptr<ir::kernel> forward(const std::string& target) const {
     return tlx::trace<Arguments>(name(), target, [&](block& cta, const Arguments& in) {
-      if (keys) kernels::flash_attention<T, D, plan_of<D>>(cta, in, options);
+      if (what == step::forward) attend<T, D>(cta, in);
       else kernels::flash_attention_without_keys<T, D>(cta, in);
     });
+  }
+  template <class T, int D, class Arguments>
+  std::unique_ptr<ir::kernel> backward(const std::string& target) const {
+    return tlx::trace<Arguments>(name(), target, [&](block& cta, const Arguments& in) {
+      if (what == step::delta) kernels::flash_attention_delta<T, D>(cta, in);
+      else if (what == step::dq) kernels::flash_attention_dq<T, D, dq_plan>(cta, in, options);
+      else if (D == 64 && !cta.has_tensor_memory()) kernels::flash_attention_dkdv<T, D, dkdv_plan<64>>(cta, in, options);
+      else kernels::flash_attention_dkdv<T, D, dkdv_plan<32>>(cta, in, options);
+    });
+  }
+  // Masks and what is done to scores take registers, which wide blocks of keys leave none of.
+  template <class T, int D, class Arguments>
+  void attend(block& cta, const Arguments& in) const {
+    const bool narrow = options.left || !options.plain();
+    if (cta.has_tensor_memory()) return kernels::flash_attention<T, D, blackwell_plan>(cta, in, options);
+    if constexpr (D == 128) {
+      if (narrow) kernels::flash_attention<T, D, hopper_plan<96>>(cta, in, options);
+      else kernels::flash_attention<T, D, hopper_plan<128>>(cta, in, options);
+    } else {
+      if (narrow) kernels::flash_attention<T, D, hopper_plan<128>>(cta, in, options);
+      else if (options.right) kernels::flash_attention<T, D, hopper_plan<160>>(cta, in, options);
+      else kernels::flash_attention<T, D, hopper_plan<192>>(cta, in, options);
+    }
   }
 };
 
@@ -59,7 +91,6 @@ variant variant_of(const flash_attention_problem& what) {
   if (!what.query_offsets != !what.key_offsets)
     raise(user_error({.id = "flash-attention-offsets", .what = cat("offsets of ", what.query_offsets ? "queries" : "keys", " alone"),
                       .because = "both say where a sequence begins and how long it is", .fix = {"give both (they may be the same), or none"}}));
-  if (what.keys <= 0) return {what.type, what.dimension, what.query_offsets != 0, {}, false};
   return {what.type, what.dimension, what.query_offsets != 0, {.right = what.right >= 0, .left = what.left >= 0, .soft_cap = what.soft_cap > 0, .slopes = what.slopes != 0}};
 }
 
@@ -75,31 +106,86 @@ constexpr std::int64_t section_bytes = std::int64_t{24} << 20;
 
 std::int32_t bound(std::int64_t keys) { return static_cast<std::int32_t>(std::clamp<std::int64_t>(keys, 0, 1 << 30)); }
 
+// Of what the options make of a score: the exponential's factor, and what is multiplied into the raw product before.
+float scale_of(const flash_attention_problem& what) { return what.scale > 0 ? what.scale : 1.0f / std::sqrt(static_cast<float>(what.dimension)); }
+float inner_scale(const flash_attention_problem& what) { return what.soft_cap > 0 ? scale_of(what) / what.soft_cap : scale_of(what); }
+float exponent_of(const flash_attention_problem& what) { return (what.soft_cap > 0 ? what.soft_cap : what.slopes ? 1.0f : scale_of(what)) * log2e; }
+
+// One number for each query of each head, or none.
+device::value rows_of(device::address where, const flash_attention_problem& what) {
+  const std::int64_t rows = where ? what.queries : 0;
+  return what.query_offsets ? device::view_value(where, {what.heads, rows}) : device::view_value(where, {what.batch, what.heads, rows});
+}
+
+// What is the same at the end of all kernels' arguments.
+void add_rest(std::vector<device::value>& arguments, const flash_attention_problem& what, bool backward) {
+  arguments.push_back(device::view_value(what.slopes, {what.slopes ? what.heads : 0}));
+  if (what.query_offsets)
+    for (const device::address offsets : {what.query_offsets, what.key_offsets}) arguments.push_back(device::view_value(offsets, {what.batch + 1}));
+  arguments.push_back(device::scalar_value(inner_scale(what)));
+  arguments.push_back(device::scalar_value(exponent_of(what)));
+  if (backward) arguments.push_back(device::scalar_value(scale_of(what)));
+  arguments.push_back(device::scalar_value(bound(what.left)));
+  arguments.push_back(device::scalar_value(bound(what.right)));
+  if (what.query_offsets) return;
+  const std::int64_t group = what.heads / key_heads(what), head_bytes = std::max<std::int64_t>(1, what.keys * what.dimension * 4 / group);
+  arguments.push_back(device::scalar_value(static_cast<std::int32_t>(std::clamp<std::int64_t>(section_bytes / head_bytes, 1, std::max<std::int64_t>(1, what.batch * what.heads)))));
+}
+
+void run(session& with, const variant& kernel, const std::vector<device::value>& arguments, std::uint64_t stream) {
+  with.run(kernel.name(), [&](const std::string& target) { return kernel.trace(target); }, arguments, stream);
+}
+
+// `to` and `lse` of queries that see nothing.
+void write_zeros(session& with, variant kernel, const attended& to, device::address lse, const flash_attention_problem& what) {
+  kernel.what = step::zeros;
+  kernel.options = {};
+  const device::value tensor = view_of(to, what, what.queries, what.heads);
+  std::vector<device::value> arguments{tensor, tensor, tensor, tensor, rows_of(lse, what)};
+  add_rest(arguments, what, false);
+  run(with, kernel, arguments, what.stream);
+}
+
 }  // namespace
 
 void flash_attention(session& with, const attended& q, const attended& k, const attended& v, const attended& o, device::address lse, const flash_attention_problem& what) {
   const variant kernel = variant_of(what);
   if (what.batch <= 0 || what.heads <= 0 || what.queries <= 0) return;
-  const float scale = what.scale > 0 ? what.scale : 1.0f / std::sqrt(static_cast<float>(what.dimension));
-  // What the exponential multiplies: raw scores, capped ones in units of the cap, or lowered ones.
-  const float exponent = (what.soft_cap > 0 ? what.soft_cap : what.slopes ? 1.0f : scale) * log2e;
+  if (what.keys <= 0) return write_zeros(with, kernel, o, lse, what);
   std::vector<device::value> arguments = {view_of(q, what, what.queries, what.heads), view_of(k, what, what.keys, key_heads(what)), view_of(v, what, what.keys, key_heads(what)),
-                                          view_of(o, what, what.queries, what.heads)};
-  const std::int64_t rows = lse ? what.queries : 0;
-  if (kernel.jagged) arguments.push_back(device::view_value(lse, {what.heads, rows}));
-  else arguments.push_back(device::view_value(lse, {what.batch, what.heads, rows}));
-  arguments.push_back(device::view_value(what.slopes, {what.slopes ? what.heads : 0}));
-  if (kernel.jagged)
-    for (const device::address offsets : {what.query_offsets, what.key_offsets}) arguments.push_back(device::view_value(offsets, {what.batch + 1}));
-  arguments.push_back(device::scalar_value(what.soft_cap > 0 ? scale / what.soft_cap : scale));
-  arguments.push_back(device::scalar_value(exponent));
-  arguments.push_back(device::scalar_value(bound(what.left)));
-  arguments.push_back(device::scalar_value(bound(what.right)));
-  if (!kernel.jagged) {
-    const std::int64_t group = what.heads / key_heads(what), head_bytes = std::max<std::int64_t>(1, what.keys * what.dimension * 4 / group);
-    arguments.push_back(device::scalar_value(static_cast<std::int32_t>(std::clamp<std::int64_t>(section_bytes / head_bytes, 1, what.batch * what.heads))));
+                                          view_of(o, what, what.queries, what.heads), rows_of(lse, what)};
+  add_rest(arguments, what, false);
+  run(with, kernel, arguments, what.stream);
+}
+
+void flash_attention_backward(session& with, const attended& q, const attended& k, const attended& v, const attended& o, const attended& d_o, device::address lse, const attended& dq,
+                              const attended& dk, const attended& dv, const flash_attention_problem& what) {
+  variant kernel = variant_of(what);
+  if (what.batch <= 0 || what.heads <= 0) return;
+  if (what.queries <= 0 || what.keys <= 0) {  // what nobody looked at has no gradient
+    if (what.queries > 0) write_zeros(with, kernel, dq, 0, what);
+    if (what.keys <= 0) return;
+    flash_attention_problem turned = what;
+    turned.queries = what.keys;
+    turned.heads = turned.key_heads = key_heads(what);
+    std::swap(turned.query_offsets, turned.key_offsets);
+    for (const attended& t : {dk, dv}) write_zeros(with, kernel, t, 0, turned);
+    return;
   }
-  with.run(kernel.name(), [&](const std::string& target) { return kernel.trace(target); }, arguments, what.stream);
+  if (!lse)
+    raise(user_error({.id = "flash-attention-lse", .what = "the backward pass without the logarithms of the rows' sums", .because = "probabilities are computed again from them",
+                      .fix = {"give lse to the forward pass, and the same to the backward pass"}}));
+  const session::workspace delta = with.lend(static_cast<std::size_t>((what.query_offsets ? 1 : what.batch) * what.heads * what.queries) * 4, what.stream);
+  const auto queries = [&](const attended& t) { return view_of(t, what, what.queries, what.heads); };
+  const auto keys = [&](const attended& t) { return view_of(t, what, what.keys, key_heads(what)); };
+  std::vector<device::value> arguments = {queries(q), keys(k), keys(v), queries(o), queries(d_o), rows_of(lse, what), rows_of(delta.where, what), queries(dq), keys(dk), keys(dv)};
+  add_rest(arguments, what, true);
+  for (const step next : {step::delta, step::dkdv, step::dq}) {
+    variant one = kernel;
+    one.what = next;
+    if (next == step::delta) one.options = {};
+    run(with, one, arguments, what.stream);
+  }
 }
 
 std::vector<library_kernel> flash_attention_kernels() {
@@ -112,7 +198,13 @@ std::vector<library_kernel> flash_attention_kernels() {
     }
   add({tile::element::f16, 128, false});
   add({tile::element::bf16, 128, false, {.right = true, .left = true}});
-  add({tile::element::bf16, 128, false, {}, false});
+  for (const bool jagged : {false, true}) add({tile::element::bf16, 128, jagged, {}, step::zeros});
+  for (const step what : {step::delta, step::dkdv, step::dq})
+    for (const int dimension : {64, 128})
+      for (const bool jagged : {false, true}) {
+        add({tile::element::bf16, dimension, jagged, {}, what});
+        if (what != step::delta) add({tile::element::bf16, dimension, jagged, {.right = true}, what});
+      }
   add({tile::element::bf16, 128, false, {.soft_cap = true}});
   add({tile::element::bf16, 128, false, {.right = true, .slopes = true}});
   return all;

@@ -1,6 +1,7 @@
-// host::flash_attention against float64 on every machine of the run.
+// host::flash_attention and its backward pass against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/flash_attention.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/skip.hpp"
@@ -12,14 +13,14 @@ constexpr auto half = tile::element::f16;
 
 namespace {
 
-void expect(test::machine_under_test& m, const flash_case& c, std::uint64_t seed = 1) {
+void expect_pass(test::machine_under_test& m, const flash_case& c, std::uint64_t seed = 1) {
   const auto list = [](const std::vector<int>& all) {
     std::string text;
     for (int l : all) text += cat(l, " ");
     return text;
   };
   CAPTURE(cat(tile::name(c.type), " batch ", c.batch, " heads ", c.heads, "/", c.key_heads, " queries ", c.queries, " keys ", c.keys, " D ", c.dimension, " left ", c.left, " right ", c.right, " lengths ",
-              list(c.lengths), "and ", list(c.key_lengths), " cap ", c.soft_cap, c.slopes ? " slopes" : "", c.head_major ? " head-major" : ""));
+              list(c.lengths), "and ", list(c.key_lengths), " cap ", c.soft_cap, c.slopes ? " slopes" : "", c.head_major ? " head-major" : "", c.backward ? " both passes" : ""));
   try {
     problems::flash_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -28,6 +29,12 @@ void expect(test::machine_under_test& m, const flash_case& c, std::uint64_t seed
   } catch (const error& e) {
     FAIL_CHECK(std::string(e.what()));
   }
+}
+
+// Both passes.
+void expect(test::machine_under_test& m, flash_case c, std::uint64_t seed = 1) {
+  c.backward = c.lse;
+  expect_pass(m, c, seed);
 }
 
 }  // namespace
@@ -122,19 +129,13 @@ TEST_CASE("flash: the order in which the simulator runs warps does not change th
 
 TEST_CASE("flash: what cannot be is an error") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
-    const auto id = [&](host::flash_attention_problem p) {
-      try {
-        host::flash_attention(*m.with, {}, {}, {}, {}, 0, p);
-      } catch (const error& e) {
-        return std::string(e.id());
-      }
-      return std::string("none");
-    };
+    const auto id = [&](const host::flash_attention_problem& p) { return test::error_of([&] { host::flash_attention(*m.with, {}, {}, {}, {}, 0, p); }); };
     CHECK(id({.dimension = 96}) == "flash-attention-shape");
     CHECK(id({.type = tile::element::f32}) == "flash-attention-type");
     CHECK(id({.heads = 4, .key_heads = 3}) == "flash-attention-heads");
     CHECK(id({.scale = -1}) == "flash-attention-scores");
     CHECK(id({.soft_cap = 1, .slopes = 256}) == "flash-attention-scores");
     CHECK(id({.query_offsets = 256}) == "flash-attention-offsets");
+    CHECK(test::error_of([&] { host::flash_attention_backward(*m.with, {}, {}, {}, {}, {}, 0, {}, {}, {}, {.queries = 1, .keys = 1}); }) == "flash-attention-lse");
   });
 }

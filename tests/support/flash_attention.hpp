@@ -19,6 +19,7 @@ struct flash_case {
   float sigma = 1, soft_cap = 0;
   bool slopes = false, lse = true;
   std::int64_t sample_rows = 0;                     // rows of a head that are checked, 0: all
+  bool backward = false;                            // dq, dk and dv too
 };
 
 /// One sequence of one head: its numbers among all.
@@ -43,9 +44,10 @@ class flash_problem {
     };
     q_offsets_ = sums(c_.lengths);
     k_offsets_ = sums(c_.key_lengths);
-    for (int i = 0; i < 4; ++i) {
-      tensors_.push_back(make(i == 1 || i == 2));
-      if (i < 3) fill(tensors_.back(), seed + static_cast<std::uint64_t>(i), i > 0);
+    for (int i = 0; i < (c.backward ? 8 : 4); ++i) {
+      const bool keys = i == 1 || i == 2 || i > 5;
+      tensors_.push_back(make(keys));
+      if (i < 3 || i == 4) fill(tensors_.back(), seed + static_cast<std::uint64_t>(i), keys);
     }
     for (tensor& t : tensors_) {
       t.on = device::buffer(m, t.all.size() * 2);
@@ -67,10 +69,12 @@ class flash_problem {
   void run(host::session& s, std::uint64_t stream = 0) {
     const host::flash_attention_problem p = asked(stream);
     host::flash_attention(s, at(0), at(1), at(2), at(3), c_.lse ? lse_on_.where() + guard_ * 4 : 0, p);
+    if (c_.backward) host::flash_attention_backward(s, at(0), at(1), at(2), at(3), at(4), lse_on_.where() + guard_ * 4, at(5), at(6), at(7), p);
   }
-  std::vector<std::uint16_t> result() const {
-    std::vector<std::uint16_t> got(tensors_[3].all.size());
-    tensors_[3].on.read(got.data(), got.size() * 2);
+  /// All elements of a result's memory, guards included: o, or dq, dk and dv from 5 on.
+  std::vector<std::uint16_t> result(std::size_t which = 3) const {
+    std::vector<std::uint16_t> got(tensors_[which].all.size());
+    tensors_[which].on.read(got.data(), got.size() * 2);
     return got;
   }
 
@@ -88,8 +92,8 @@ class flash_problem {
       const std::int64_t step = c_.sample_rows && w.queries > c_.sample_rows ? w.queries / c_.sample_rows : 1;
       for (std::int64_t i = 0; i < w.queries; i += step) check_row(w, i, got, lse, v, error, size);
     });
-    v.rel_l2 = size > 0 ? std::sqrt(error / size) : 0;
-    if (v.rel_l2 > 5.6e-3 && v.checked > 4096 && c_.soft_cap == 0 && v.ok) v = {false, v.rel_l2, cat(-20 * std::log10(v.rel_l2), " dB, less than 45"), v.checked};
+    judge("o", error, size, v);
+    if (c_.backward) check_gradients(v);
     return v;
   }
 
@@ -125,6 +129,12 @@ class flash_problem {
         for (std::int64_t h = 0; h < t.heads; ++h)
           for (int d = 0; d < c_.dimension; ++d, ++next)
             if (!is_poisoned(s)) t.all[place(t, i, h, d)] = values[next];
+  }
+  void judge(const char* name, double error, double size, verdict& v) const {
+    const double relative = size > 0 ? std::sqrt(error / size) : 0;
+    v.rel_l2 = std::max(v.rel_l2, relative);
+    // 45 dB; few elements have no average to speak of, and where one key takes all the probability, gradients are differences of nearly the same numbers
+    if (relative > 5.6e-3 && v.checked > 4096 && c_.soft_cap == 0 && (c_.sigma <= 2 || *name == 'o') && v.ok) v = {false, relative, cat(name, ": ", -20 * std::log10(relative), " dB, less than 45"), v.checked};
   }
   void check_guards(const tensor& t, const std::vector<std::uint16_t>& got, verdict& v) const {
     std::vector<bool> mine(got.size());
@@ -170,7 +180,7 @@ class flash_problem {
 
   // Probabilities of one row with the error that each may have, and the logarithm of their sum.
   struct row {
-    std::vector<double> p, off;
+    std::vector<double> p, off, capped = {};
     double lse = -std::numeric_limits<double>::infinity(), lse_off = 0;
   };
   row probabilities_of(const flash_place& w, std::int64_t i) const {
@@ -188,6 +198,7 @@ class flash_problem {
       if (c_.soft_cap > 0) x = static_cast<double>(c_.soft_cap) * std::tanh(x / static_cast<double>(c_.soft_cap));
       if (c_.slopes) x -= static_cast<double>(slopes_[static_cast<std::size_t>(w.head)]) * std::abs(static_cast<double>(distance));
       const bool seen = (c_.right < 0 || distance <= c_.right) && (c_.left < 0 || -distance <= c_.left);
+      r.capped.push_back(x);
       r.p[static_cast<std::size_t>(j)] = seen ? x : -std::numeric_limits<double>::infinity();
       largest = std::max(largest, r.p[static_cast<std::size_t>(j)]);
       // a sum in f32; tanh.approx has 2^-11 of the cap
@@ -232,11 +243,90 @@ class flash_problem {
     }
   }
 
+  // Gradients of one sequence with the error that each may have.
+  void check_gradients(verdict& v) const {
+    std::vector<std::vector<std::uint16_t>> got;
+    for (std::size_t i : {5, 6, 7}) {
+      got.push_back(result(i));
+      check_guards(tensors_[i], got.back(), v);
+    }
+    double error[3] = {}, size[3] = {};
+    const auto compare = [&](int which, std::int64_t token, std::int64_t head, const bounded_matrix& wanted, std::int64_t i, const char* name) {
+      for (int d = 0; d < c_.dimension; ++d) {
+        const double found = decode(got[static_cast<std::size_t>(which)][place(tensors_[static_cast<std::size_t>(5 + which)], token, head, d)], c_.type), off = std::abs(found - wanted.at(i, d));
+        const double tolerance = wanted.tolerance(i, d, c_.type);
+        if (!(off <= tolerance) && v.ok) v = {false, 0, cat(name, ": token ", i, " head ", head, " dimension ", d, ": ", found, ", expected ", wanted.at(i, d), " within ", tolerance), 0};
+        error[which] += off * off;
+        size[which] += wanted.at(i, d) * wanted.at(i, d);
+        ++v.checked;
+      }
+    };
+    std::vector<bounded_matrix> sums;  // dk, dv of the key head in turn
+    each_place([&](const flash_place& w) {
+      const std::int64_t group = c_.heads / c_.key_heads;
+      if (w.head % group == 0) sums.assign(2, bounded_matrix(w.keys, c_.dimension));
+      bounded_matrix dq(w.queries, c_.dimension);
+      for (std::int64_t i = 0; i < w.queries; ++i) add_row(w, i, dq, sums[0], sums[1]);
+      for (std::int64_t i = 0; i < w.queries; ++i) compare(0, w.first_query + i, w.head, dq, i, "dq");
+      if (w.head % group + 1 < group) return;
+      for (std::int64_t j = 0; j < w.keys; ++j) compare(1, w.first_key + j, w.key_head, sums[0], j, "dk");
+      for (std::int64_t j = 0; j < w.keys; ++j) compare(2, w.first_key + j, w.key_head, sums[1], j, "dv");
+    });
+    const char* names[] = {"dq", "dk", "dv"};
+    for (int i = 0; i < 3; ++i) judge(names[i], error[i], size[i], v);
+  }
+
+  // What one query adds to the gradients.
+  void add_row(const flash_place& w, std::int64_t i, bounded_matrix& dq, bounded_matrix& dk, bounded_matrix& dv) const {
+    const row r = probabilities_of(w, i);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), u = roundoff(c_.type), tiny = c_.type == tile::element::f16 ? 0x1p-25 : 0;
+    const auto n = static_cast<std::size_t>(w.keys);
+    std::vector<double> g(static_cast<std::size_t>(c_.dimension)), dp(n), size(n);
+    double delta = 0, delta_size = 0, delta_off = 0;
+    for (int d = 0; d < c_.dimension; ++d) {
+      g[static_cast<std::size_t>(d)] = value(4, w.first_query + i, w.head, d);
+      double o = 0, off = 0, magnitude = 0;
+      for (std::size_t j = 0; j < n; ++j) {
+        const double x = value(2, w.first_key + static_cast<std::int64_t>(j), w.key_head, d), both = g[static_cast<std::size_t>(d)] * x;
+        o += r.p[j] * x;
+        off += r.off[j] * std::abs(x);
+        magnitude += r.p[j] * std::abs(x);
+        dp[j] += both;
+        size[j] += std::abs(both);
+      }
+      delta += g[static_cast<std::size_t>(d)] * o;
+      delta_size += std::abs(g[static_cast<std::size_t>(d)]) * magnitude;
+      delta_off += std::abs(g[static_cast<std::size_t>(d)]) * (off + 1.01 * u * std::abs(o) + tiny);  // delta is made of the rounded o
+    }
+    for (std::size_t j = 0; j < n; ++j) {
+      if (r.p[j] == 0) continue;
+      const std::int64_t token = w.first_key + static_cast<std::int64_t>(j), at = static_cast<std::int64_t>(j);
+      const double slack = 0x1p-17 + 2 * r.lse_off;  // of a probability in f32
+      double inner = r.p[j] * (dp[j] - delta), off = slack * r.p[j] * (size[j] + delta_size) + r.p[j] * delta_off;
+      if (c_.soft_cap > 0) {
+        const double t = r.capped[j] / static_cast<double>(c_.soft_cap);
+        inner *= 1 - t * t;
+        off += 0x1p-9 * r.p[j] * (size[j] + delta_size);  // tanh.approx
+      }
+      off = (off + 1.1 * u * std::abs(inner) + tiny) * scale;
+      const double ds = inner * scale, p_off = (1.1 * u + slack) * r.p[j] + tiny;
+      for (int d = 0; d < c_.dimension; ++d) {
+        const double x = g[static_cast<std::size_t>(d)], q = value(0, w.first_query + i, w.head, d), k = value(1, token, w.key_head, d);
+        dv.at(at, d) += r.p[j] * x;
+        dv.off(at, d) += p_off * std::abs(x);
+        dk.at(at, d) += ds * q;
+        dk.off(at, d) += off * std::abs(q);
+        dq.at(i, d) += ds * k;
+        dq.off(i, d) += off * std::abs(k);
+      }
+    }
+  }
+
   flash_case c_;
   device::machine* machine_;
   bool jagged_ = false;
   std::vector<std::int32_t> q_offsets_, k_offsets_;
-  std::vector<tensor> tensors_;  // q, k, v, o
+  std::vector<tensor> tensors_;  // q, k, v, o; do, dq, dk, dv
   std::vector<float> lse_, slopes_;
   device::buffer lse_on_, offsets_on_[2], slopes_on_;
 };

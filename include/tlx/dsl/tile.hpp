@@ -170,9 +170,9 @@ tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const tile_of<T, R, C>& b, const
   return {a.home(), a.home().at().make(ir::opcode::fma, {a.used(), b.used(), c.used()}, {a.type()}).result()};
 }
 
-/// a * b + c with one rounding, b the same for all elements and c for a row's.
-template <class T, int R, int C>
-tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const scalar<T>& b, const tile_of<T, R, 1>& c) {
+/// a * b + c with one rounding, b the same for all elements; c may be a row or column vector.
+template <class T, int R, int C, int R2, int C2>
+tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const scalar<T>& b, const tile_of<T, R2, C2>& c) {
   ir::value x = a.used(), y = a.home().use(b.raw(), &b.home()), z = dsl::spread<R, C>(c);
   return {a.home(), a.home().at().make(ir::opcode::fma, {x, y, z}, {a.type()}).result()};
 }

@@ -42,4 +42,9 @@ struct flash_attention_problem {
 /// Raises user_error: flash-attention-shape, flash-attention-type, flash-attention-heads, flash-attention-scores, flash-attention-offsets, and what bind raises.
 void flash_attention(session& with, const attended& q, const attended& k, const attended& v, const attended& o, device::address lse, const flash_attention_problem& what);
 
+/// dq, dk, dv of flash_attention() for the gradient d_o of its result o; lse as the forward pass gave it. Three kernels: sums of d_o * o, then dk and dv, then dq;
+/// the same bits every time. Raises what flash_attention() raises, and flash-attention-lse.
+void flash_attention_backward(session& with, const attended& q, const attended& k, const attended& v, const attended& o, const attended& d_o, device::address lse, const attended& dq,
+                              const attended& dk, const attended& dv, const flash_attention_problem& what);
+
 }  // namespace tlx::host

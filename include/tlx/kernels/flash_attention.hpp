@@ -41,15 +41,15 @@ struct query_box {
   index batch, head, row, queries, keys, first_query, first_key;
 };
 
-/// Tiles of Rows queries. The heads of a section are taken together, so that their keys and values stay in L2, and the last queries first: with a causal mask
-/// they see the most keys, and what is left at the end is short.
-template <int Rows>
+/// Tiles of Rows queries, or OfKeys: of keys, with the heads of k (`row`, `head`: of the keys). The heads of a section are taken together, so that their keys and values stay in L2, and the last queries first: with a causal mask
+/// they see the most keys, and what is left at the end is short. (The first keys are seen by the most queries.)
+template <int Rows, bool OfKeys = false>
 class flash_tiles {
  public:
-  template <class T>
-  explicit flash_tiles(const flash_arguments<T>& in)
-      : section_(in.section), batch_(in.q.extent(0)), queries_(in.q.extent(1)), heads_(in.q.extent(2)), keys_(in.k.extent(1)), blocks_(ceil_div(queries_, Rows)) {
-    const std::string q = in.q.used()->name;
+  template <class Arguments>
+  explicit flash_tiles(const Arguments& in)
+      : section_(in.section), batch_(in.q.extent(0)), queries_(in.q.extent(1)), heads_((OfKeys ? in.k : in.q).extent(2)), keys_(in.k.extent(1)), blocks_(ceil_div(OfKeys ? keys_ : queries_, Rows)) {
+    const std::string q = (OfKeys ? in.k : in.q).used()->name;
     count_formula_ = "(mul (mul " + q + ".0 " + q + ".2) (ceil_div " + q + ".1 " + std::to_string(Rows) + "))";
   }
   index count() const { return batch_ * heads_ * blocks_; }
@@ -60,7 +60,8 @@ class flash_tiles {
     const index width = min(batch_ * heads_ - first, section_);
     const index head = first + inside % width;
     const index zero = constant(tile.home(), 0);
-    body(query_box{head / heads_, head % heads_, (blocks_ - 1 - inside / width) * Rows, queries_, keys_, zero, zero});
+    const index block = inside / width;
+    body(query_box{head / heads_, head % heads_, (OfKeys ? block : blocks_ - 1 - block) * Rows, queries_, keys_, zero, zero});
   }
 
  private:
@@ -68,18 +69,19 @@ class flash_tiles {
   std::string count_formula_;
 };
 
-template <int Rows>
+template <int Rows, bool OfKeys = false>
 class flash_jagged_tiles {
  public:
-  template <class T>
-  explicit flash_jagged_tiles(const flash_jagged_arguments<T>& in) : all_(in.q_offsets, in.q), q_offsets_(in.q_offsets), k_offsets_(in.k_offsets) {}
+  template <class Arguments>
+  explicit flash_jagged_tiles(const Arguments& in) : all_(OfKeys ? in.k_offsets : in.q_offsets, OfKeys ? in.k : in.q), q_offsets_(in.q_offsets), k_offsets_(in.k_offsets) {}
   index count() const { return all_.count(); }
   const std::string& count_formula() const { return all_.count_formula(); }
   template <class Body>
   void visit(const index& tile, Body&& body) const {
     all_.visit(tile, [&](const jagged_box& t) {
       const auto between = [&](const view<std::int32_t, 1>& offsets, const index& first) { return element(offsets.at(t.sequence + 1)) - first; };
-      const index first_query = t.row - t.position, first_key = element(k_offsets_.at(t.sequence));
+      const index other = element((OfKeys ? q_offsets_ : k_offsets_).at(t.sequence)), mine = t.row - t.position;
+      const index first_query = OfKeys ? other : mine, first_key = OfKeys ? mine : other;
       body(query_box{t.sequence, t.head, t.position, between(q_offsets_, first_query), between(k_offsets_, first_key), first_query, first_key});
     });
   }
@@ -105,6 +107,13 @@ template <class Box, class T> Box only_own(Box box, const query_box& t, const fl
 template <class Arguments> inline constexpr bool is_jagged = false;
 template <class T> inline constexpr bool is_jagged<flash_jagged_arguments<T>> = true;
 
+/// The head of k and v for a head of q.
+template <class Arguments>
+index key_head_of(const Arguments& in, const index& head) {
+  constexpr int axis = std::decay_t<decltype(in.q)>::rank - 2;
+  return head / (in.q.extent(axis) / in.k.extent(axis));
+}
+
 /// The blocks of keys that a tile of queries looks at, the last one first: at least one, which may have no key that anybody sees.
 template <int Rows, int Keys>
 class key_blocks {
@@ -114,7 +123,7 @@ class key_blocks {
       : options_(options), row_(t.row), keys_(t.keys), right_(t.row + t.keys - t.queries + in.right), left_(t.row + t.keys - t.queries - in.left),
         low_(options.left ? max(left_, 0) / Keys : constant(t.row.home(), 0)),
         last_(max(ceil_div(options.right ? max(min(t.keys, right_ + Rows), 0) : t.keys, Keys) - 1, low_)) {}
-  index count() const { return last_ - low_ + 1; }
+  index count() const { return max(last_ - low_ + 1, 1); }  // the maximum says it to guard-reads
   /// The first key of the i-th block.
   index key(const index& i) const { return (last_ - i) * Keys; }
 
@@ -128,17 +137,59 @@ class key_blocks {
     const auto upper = where(column <= above, x, none);
     return options_.left ? where(column >= row + (left_ - key), upper, none) : upper;
   }
-  /// Whether a block before the last has keys that some row does not see.
+  /// Whether a block has keys that some row does not see.
   predicate at_edge(const index& key) const {
-    const predicate upper = key + (Keys - 1) > right_, lower = key < left_ + (Rows - 1);
-    return options_.right && options_.left ? upper || lower : options_.right ? upper : lower;
+    const predicate end = key + Keys > keys_, upper = key + (Keys - 1) > right_, lower = key < left_ + (Rows - 1);
+    const predicate bounded = options_.right && options_.left ? upper || lower : options_.right ? upper : options_.left ? lower : end;
+    return options_.right || options_.left ? end || bounded : end;
   }
-  bool has_edges() const { return options_.right || options_.left; }
+  /// Blocks in [first_whole(), end_of_whole()) have only keys that every row sees; the first of all is looked at apart.
+  index first_whole() const {
+    if (!options_.right) return constant(row_.home(), 1);
+    return max(min(last_ + 1 - max(min(right_ + 1, keys_), 0) / Keys, count()), 1);
+  }
+  index end_of_whole() const {
+    if (!options_.left) return count();
+    return max(min(last_ + 1 - ceil_div(max(left_ + (Rows - 1), 0), Keys), count()), first_whole());
+  }
 
  private:
   static tile_of<std::int32_t, Rows, 1> splat_of(dsl::context& c, const index& v) { return row_index<Rows, 1>(c) * 0 + v; }
   flash_options options_;
   index row_, keys_, right_, left_, low_, last_;  // right_, left_: what the first row sees
+};
+
+/// The other way round: the blocks of queries that look at a tile of keys, for each head that shares them; the first query first. At least one for each head.
+template <int Keys, int Queries>
+class query_blocks {
+ public:
+  template <class Arguments>
+  query_blocks(const query_box& t, const Arguments& in, const flash_options& options)
+      : options_(options), key_(t.row), queries_(t.queries), shift_(t.keys - t.queries), in_right_(in.right), in_left_(in.left),
+        group_(in.q.extent(std::decay_t<decltype(in.q)>::rank - 2) / in.k.extent(std::decay_t<decltype(in.k)>::rank - 2)), first_head_(t.head * group_),
+        low_(options.right ? max(min(t.row - shift_ - in_right_, t.queries - 1), 0) / Queries : constant(t.row.home(), 0)),
+        each_(max(ceil_div(options.left ? min(t.queries, t.row + Keys - shift_ + in_left_) : t.queries, Queries) - low_, 1)) {}
+  index count() const { return max(group_ * each_, 1); }
+  index query(const index& i) const { return (low_ + i % each_) * Queries; }
+  index head(const index& i) const { return first_head_ + i / each_; }
+
+  /// Transposed scores, a key in each row, without those that a query does not see.
+  tile_of<float, Keys, Queries> seen(dsl::context& c, const tile_of<float, Keys, Queries>& x, const index& query) const {
+    constexpr float none = -std::numeric_limits<float>::infinity();
+    const auto place = col_index<1, Queries>(c) + (query + shift_ - key_);  // of each query among the keys of this tile
+    const auto key = row_index<Keys, 1>(c);
+    const auto upper = options_.right ? where(key <= place + in_right_, x, none) : x;
+    return options_.left ? where(key >= place - in_left_, upper, none) : upper;
+  }
+  predicate at_edge(const index& query) const {
+    const predicate end = query + Queries > queries_, upper = key_ + (Keys - 1) > query + shift_ + in_right_, lower = key_ < query + (Queries - 1) + shift_ - in_left_;
+    const predicate bounded = options_.right && options_.left ? upper || lower : options_.right ? upper : options_.left ? lower : end;
+    return options_.right || options_.left ? end || bounded : end;
+  }
+
+ private:
+  flash_options options_;
+  index key_, queries_, shift_, in_right_, in_left_, group_, first_head_, low_, each_;
 };
 
 /// Queries and keys of a tile, and slots of the rings.
@@ -168,7 +219,7 @@ void flash_attention(block& cta, const Arguments& in, const flash_options& optio
   cta.roles(tiles,
     role("load", 1_warp, [&](const query_box& t) {
       const key_blocks<Rows, Keys> blocks(t, in, options);
-      const index key_head = t.head / (in.q.extent(std::decay_t<decltype(in.q)>::rank - 2) / in.k.extent(std::decay_t<decltype(in.k)>::rank - 2));
+      const index key_head = key_head_of(in, t.head);
       load(q.fill(), tokens_at(in.q, t, t.first_query, t.row, t.head));
       for_each(blocks.count(), [&](const index& i) {
         load(k.fill(), tokens_at(in.k, t, t.first_key, blocks.key(i), key_head));
@@ -226,7 +277,7 @@ void flash_attention(block& cta, const Arguments& in, const flash_options& optio
           return read(s);
         }();
         exponentials(blocks.seen(c, score(x, last), last));
-        for_each(range{constant(c, 1), count}, [&](const index& i) {
+        const auto round = [&](const index& i, bool masked) {
           const index key = blocks.key(i);
           auto values = v.drain();
           only_own_values(values, key + Keys);
@@ -238,11 +289,13 @@ void flash_attention(block& cta, const Arguments& in, const flash_options& optio
             return read(s);
           }();
           const auto scored = score(raw, key);
-          if (!blocks.has_edges()) return exponentials(scored);
-          auto masked = cta.carry(scored);
-          when(blocks.at_edge(key), [&] { masked.set(blocks.seen(c, masked.get(), key)); });
-          exponentials(masked.get());
-        });
+          exponentials(masked ? blocks.seen(c, scored, key) : scored);
+        };
+        // Three loops rather than a branch in one: the masks would stand between a product and the exponentials.
+        const index whole = blocks.first_whole(), end = blocks.end_of_whole();
+        if (options.right) for_each(range{constant(c, 1), whole}, [&](const index& i) { round(i, true); });
+        for_each(range{whole, end}, [&](const index& i) { round(i, false); });
+        if (options.left) for_each(range{end, count}, [&](const index& i) { round(i, true); });
       }();
       auto values = v.drain();
       only_own_values(values, blocks.key(count - 1));
