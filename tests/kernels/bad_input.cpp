@@ -110,7 +110,13 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     p.block = 512;
     CHECK(run(p) == "attention-shape");
     p.block = 256;
+    p.heads = 2;
+    p.key_heads = 1;
+    CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
+    p.key_heads = 0;
+    p.dimension = 96;
     CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-shape");
+    p.dimension = 64;
     p.block = 64;
     p.heads = 3;
     p.key_heads = 2;

@@ -455,7 +455,8 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
     const auto as_they_are = []<int N>(const auto& x, const auto& y, int) { return std::pair(x, y); };
     const auto run = [&](auto values, const auto& finish_dv) {  // values: how v and d_o lie in shared memory
       using value = decltype(values);
-      const auto q = operand::ring(cta, "q"), k = operand::ring(cta, "k"), v = value::ring(cta, "v"), d_o = value::ring(cta, "do");
+      const auto q = operand::ring(cta, "q"), k = operand::ring(cta, "k");
+      const auto v = value::ring(cta, "v"), d_o = value::ring(cta, "do");
       const auto gradients = [&](const auto& qs, const auto& ks, const auto& vs) {
         const auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
         const auto s = operand::product_of_rows(qs, ks);
