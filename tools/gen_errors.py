@@ -20,6 +20,7 @@ HEAD = """# Errors
 Every error of tlx has an id in square brackets: `tlx error [ring-never-drained]: ...`. `tlxc explain ID` prints the entry below.
 Families: `error` (mend the kernel or the call), `device error` (mend the machine or the launch), `sim error` (the simulator found a fault
 in the kernel), `internal error` (a bug in tlx: please report it).
+What a C++ compiler says before tlx sees the kernel is in [compiler messages](compiler-messages.md).
 """
 
 

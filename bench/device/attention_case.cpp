@@ -30,7 +30,7 @@ class tensors {
   tensors(const setting& on, const attention_shape& shape) : on_(on), shape_(shape), offsets_(offsets_of(shape.batch)), tokens_(offsets_.back()) {
     offsets_on_ = device::buffer(on.gpu, offsets_.size() * 4);
     offsets_on_.write(offsets_.data(), offsets_.size() * 4);
-    if (shape.rotary) make_tables();
+    if (rotates()) make_tables();
     for (int set = 0; set < sets; ++set)
       for (int t = 0; t < inputs() + outputs(); ++t) {
         all_.emplace_back(on.gpu, bytes());
@@ -58,7 +58,8 @@ class tensors {
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(offsets_.size()) - 1;
     p.stream = stream;
-    if (shape_.rotary) p.rotary = {tables_on_[0].where(), tables_on_[1].where(), positions};
+    if (rotates())
+      p.rotary = {.cos = tables_on_[0].where(), .sin = tables_on_[1].where(), .rows = positions, .interleaved = shape_.rotary == rotation::neighbours, .applied = shape_.rotary == rotation::halves_applied};
     const auto tensor = [&](int t) { return host::tokens{at(set, t)}; };
     if (shape_.backward) host::block_attention_backward(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), tensor(4), tensor(5), tensor(6), p);
     else host::block_attention(on_.session, tensor(0), tensor(1), tensor(2), tensor(3), p);
@@ -98,6 +99,8 @@ class tensors {
   bool copy_right(const contender& one) const { return results_of(one, 1)[0] == on_.values.copy(bytes() / 2, first(0, 0)); }
 
  private:
+  using rotation = attention_shape::rotation;
+  bool rotates() const { return shape_.rotary != rotation::none; }
   static constexpr std::int64_t positions = 1024;  // the longest sequence
   void make_tables() {
     const int half = shape_.dimension / 2;
@@ -133,13 +136,14 @@ class tensors {
     std::vector<problems::bounded_matrix> in;
     for (int t = 0; t < inputs(); ++t)
       in.emplace_back(rows, shape_.dimension, [&](std::int64_t i, std::int64_t d) { return on_.values.at(first(0, t), place(i, d)); });
+    const auto table = [&](int which) { return [&, which](std::int64_t i, std::int64_t d) { return tables_[which][static_cast<std::size_t>((position + i) * (shape_.dimension / 2) + d)]; }; };
+    const problems::rotary_rule turn{shape_.rotary == rotation::neighbours, table(0), table(1)};
+    if (rotates() && shape_.rotary != rotation::halves_applied)
+      for (std::size_t t : {0, 1}) in[t] = problems::rotated(in[t], turn, bf16_element);
     std::vector<problems::bounded_matrix> wanted =
         shape_.backward ? problems::block_gradients(rule, in[0], in[1], in[2], in[3]) : std::vector<problems::bounded_matrix>{problems::block_result(rule, in[0], in[1], in[2])};
-    const auto entry = [&](int which) {
-      return [&, which](std::int64_t i, std::int64_t d) { return static_cast<double>(tables_[which][static_cast<std::size_t>((position + i) * (shape_.dimension / 2) + d)]); };
-    };
-    if (shape_.rotary)
-      for (int w : {0, 1}) problems::rotate_back(wanted[static_cast<std::size_t>(w)], entry(0), entry(1));
+    if (rotates() && shape_.backward)
+      for (std::size_t w : {0, 1}) problems::rotate_back(wanted[w], turn);
     for (std::size_t w = 0; w < wanted.size(); ++w)
       for (std::int64_t i = 0; i < rows; ++i)
         for (std::int64_t d = 0; d < shape_.dimension; ++d)
@@ -162,7 +166,8 @@ class tensors {
 
 std::string attention_shape::name() const {
   constexpr const char* kinds[] = {"", "_whole", "_single"};
-  return cat("attention_", backward ? "backward_" : "", rotary ? "rotary_" : "", block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
+  constexpr const char* rotations[] = {"", "rotary_", "rotary_interleaved_", "rotary_applied_"};
+  return cat("attention_", backward ? "backward_" : "", rotations[static_cast<int>(rotary)], block == 64 ? "" : cat("b", block, "_"), "d", dimension, kinds[static_cast<int>(batch)]);
 }
 
 std::vector<attention_shape> attention_shapes() {
@@ -170,7 +175,10 @@ std::vector<attention_shape> attention_shapes() {
   for (const bool backward : {false, true})
     for (const batch_kind b : {batch_kind::jagged, batch_kind::whole, batch_kind::single})
       for (const int d : {64, 128}) all.push_back({d, b, backward});
-  for (const int d : {64, 128}) all.push_back({.dimension = d, .backward = true, .rotary = true});
+  for (const bool backward : {false, true})
+    for (const auto r : {attention_shape::rotation::halves, attention_shape::rotation::neighbours, attention_shape::rotation::halves_applied})
+      for (const int d : {64, 128})
+        if (backward || r != attention_shape::rotation::halves_applied) all.push_back({.dimension = d, .backward = backward, .rotary = r});
   for (const bool backward : {false, true}) {
     for (const int d : {96, 256}) all.push_back({d, batch_kind::jagged, backward});
     for (const int d : {64, 96, 128}) all.push_back({d, batch_kind::jagged, backward, 128});

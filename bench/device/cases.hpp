@@ -43,16 +43,22 @@ struct attention_shape {
   batch_kind batch = batch_kind::jagged;
   bool backward = false;
   int block = 64;
-  bool rotary = false;  // backward, tables by position
+  enum class rotation { none, halves, neighbours, halves_applied } rotary = rotation::none;  // tables by position; applied: backward of q and k that come rotated
   std::string name() const;
 };
 std::vector<attention_shape> attention_shapes();
 std::vector<row> measure_attention(const setting& on, const attention_shape& shape);
 
+/// What the host's side of a launch needs: no card to ask, no peer.
+struct host_setting {
+  device::machine& gpu;
+  host::session& session;
+  int rounds = 31;
+};
 /// Host time of a launch of one GEMM, with arguments as they were and with new ones: the driver alone, device::machine, host::session, and host::gemm.
-std::vector<row> measure_launch(const setting& on);
+std::vector<row> measure_launch(const host_setting& on);
 /// Wall time of twenty small kernels: launched, and as one captured graph.
-std::vector<row> measure_graphs(const setting& on);
+std::vector<row> measure_graphs(const host_setting& on);
 
 /// GB/s of a device-to-device copy, bytes read plus bytes written; TFLOP/s of cuBLAS at 8192^3 (0 without it).
 double copy_rate(const setting& on);

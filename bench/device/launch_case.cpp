@@ -8,7 +8,9 @@
 #include "bench/device/cases.hpp"
 #include "bench/device/streaming.hpp"
 #include "tlx/device/binder.hpp"
+#include "tlx/dsl/kernel.hpp"
 #include "tlx/host/gemm.hpp"
+#include "tlx/host/launch.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/support/text.hpp"
 
@@ -26,7 +28,7 @@ struct way {
 };
 
 // Milliseconds of host time a launch. Fewer launches than the queue holds, so that the host never waits for the GPU.
-std::vector<row> race(const setting& on, const char* name, std::vector<way> ways, runtime::stream& stream) {
+std::vector<row> race(const host_setting& on, const char* name, std::vector<way> ways, runtime::stream& stream) {
   constexpr int batch = 200;
   int number = 0;
   for (int round = 0; round < on.rounds + 2; ++round)
@@ -51,27 +53,33 @@ std::vector<row> race(const setting& on, const char* name, std::vector<way> ways
 struct small_gemm {
   static constexpr std::int64_t n = 64;
   static constexpr std::uint64_t places = 1 << 16;
-  const setting& on;
+  const host_setting& on;
   device::buffer a{on.gpu, places * 1024 + n * n * 2}, b{on.gpu, places * 1024 + n * n * 2}, c{on.gpu, places * 1024 + n * n * 2};
   runtime::stream stream{on.gpu};
   host::gemm_options options;
   std::string name;
   std::vector<device::value> values;
+  std::vector<std::pair<size_t, device::address>> moving;  // which values are the matrices, and where those begin
 
-  explicit small_gemm(const setting& s) : on(s) {
+  explicit small_gemm(const host_setting& s) : on(s) {
     options.stream = stream.handle();
     for (const device::buffer* x : {&a, &b}) on.gpu.fill(x->where(), 0, x->size_bytes());
     gemm(0);
     name = host::gemm_kernel_name(on.session, {a.where(), n, n}, {b.where(), n, n, 0, true}, {c.where(), n, n}, options);
-    values = {device::view_value(a.where(), {n, n}), device::view_value(b.where(), {n, n}), device::view_value(c.where(), {n, n}), device::view_value(0, {0}), device::view_value(0, {0, 0}),
-              device::scalar_value(1.0f)};
+    // What the kernel calls its arguments decides what it gets: where the library chose a kernel for few rows, a is the weights.
+    const bool swapped = name.find("_swapped") != std::string::npos;
+    for (const device::parameter& p : on.session.find(name)->parameters) {
+      const device::buffer* matrix = p.name == "a" ? (swapped ? &b : &a) : p.name == "b" ? (swapped ? &a : &b) : p.name == "c" ? &c : nullptr;
+      if (matrix) moving.push_back({values.size(), matrix->where()});
+      if (matrix) values.push_back(device::view_value(matrix->where(), {n, n}));
+      else if (p.what == device::parameter::kind::view) values.push_back(device::view_value(0, std::vector<std::int64_t>(static_cast<size_t>(p.rank))));
+      else values.push_back(device::scalar_value(p.name == "alpha" ? 1.0f : 0.0f));
+    }
   }
   static std::uint64_t shift(int number) { return static_cast<std::uint64_t>(number) % places * 1024; }
   void gemm(std::uint64_t by) { host::gemm(on.session, {a.where() + by, n, n}, {b.where() + by, n, n, 0, true}, {c.where() + by, n, n}, options); }
   const std::vector<device::value>& shifted(std::uint64_t by) {
-    values[0].base = a.where() + by;
-    values[1].base = b.where() + by;
-    values[2].base = c.where() + by;
+    for (const auto& [which, start] : moving) values[which].base = start + by;
     return values;
   }
   void session(std::uint64_t by) {
@@ -79,19 +87,25 @@ struct small_gemm {
   }
 };
 
-std::vector<row> launches_of_one_gemm(const setting& on) {
+std::vector<row> launches_of_one_gemm(const host_setting& on) {
   small_gemm g(on);
   const device::kernel& k = *on.session.find(g.name);
   device::binder bind(k, on.gpu.about());
   const device::launch how = bind(g.shifted(0), g.stream.handle());
   const std::shared_ptr<device::module> code = on.gpu.load(k.code);
   bare_kernel bare(k, how);
-  // Where the addresses of a, b and c stand among the parameters: after the maps, each before its two extents and one stride.
+  // Entry parameters: the maps, then each view's address, extents and strides but the innermost, and each scalar.
   const int maps = static_cast<int>(k.maps.size());
+  std::vector<int> address_of;
+  int next = maps;
+  for (const device::parameter& p : k.parameters) {
+    address_of.push_back(next);
+    next += p.what == device::parameter::kind::view ? 2 * p.rank : 1;
+  }
   const auto bare_at = [&, maps](std::uint64_t by) {
-    const device::address bases[] = {g.a.where() + by, g.b.where() + by, g.c.where() + by};
-    for (int m = 0; m < maps; ++m) bare.encode(m, bases[k.maps[static_cast<size_t>(m)].parameter_index]);
-    for (int p = 0; p < 3; ++p) bare.set_address(maps + 4 * p, bases[p]);
+    const std::vector<device::value>& at = g.shifted(by);
+    for (int m = 0; m < maps; ++m) bare.encode(m, at[static_cast<size_t>(k.maps[static_cast<size_t>(m)].parameter_index)].base);
+    for (const auto& [which, start] : g.moving) bare.set_address(address_of[which], start + by);
     bare.launch();
   };
   std::vector<row> rows = race(on, "launch_host",
@@ -119,9 +133,55 @@ double wall_ms(const std::function<void()>& go, runtime::stream& stream) {
   return std::chrono::duration<double, std::milli>(clock::now() - start).count();
 }
 
+constexpr int count = 20;
+
+// A chain as a user writes it: row i + 1 is row i plus one, by a kernel of the language, which is set up while the one before it ends.
+struct chain_arguments {
+  TLX_ARGUMENTS(chain_arguments, (view<float, 1>, x), (view<float, 1>, y));
+};
+void one_more(block& cta, const chain_arguments& in) {
+  cta.warps(warp_count{4});
+  cta.tile(lines_of<512>(in.y), [&](const line_box& t) { store(in.y[t], fetch<1, 512>(in.x[t]) + 1.0f); });
+}
+
+struct chain {
+  static constexpr std::int64_t n = 3000;
+  const host_setting& on;
+  device::buffer rows{on.gpu, (count + 1) * n * 4};
+  std::shared_ptr<device::module> code;
+  std::string entry;
+  std::vector<device::launch> steps;
+
+  explicit chain(const host_setting& s) : on(s) {
+    on.gpu.fill(rows.where(), 0xff, rows.size_bytes());  // NaN, but for the zeros of the first row
+    on.gpu.fill(rows.where(), 0, n * 4);
+    host::launch<chain_arguments>(on.session, "one_more", one_more, values(0));
+    const device::kernel& k = *on.session.find("one_more");
+    code = on.gpu.load(k.code);
+    entry = k.entry;
+    for (int i = 0; i < count; ++i) steps.push_back(device::bind(k, values(i), on.gpu.about()));
+  }
+  std::vector<device::value> values(int step) const {
+    const device::address from = rows.where() + static_cast<std::uint64_t>(step) * n * 4;
+    return {device::view_value(from, {n}), device::view_value(from + n * 4, {n})};
+  }
+  void launch(std::uint64_t stream) {
+    for (device::launch& step : steps) {
+      step.stream = stream;
+      on.gpu.run(*code, entry, step);
+    }
+  }
+  bool right() const {
+    std::vector<float> got((count + 1) * n);
+    rows.read(got.data(), got.size() * 4);
+    for (size_t i = 0; i < got.size(); ++i)
+      if (got[i] != static_cast<float>(i / n)) return false;
+    return true;
+  }
+};
+
 // Twenty kernels that each wait for the one before, and twenty that wait for nobody: as launches, and as a captured graph.
-std::vector<row> twenty_kernels(const setting& on) {
-  constexpr int count = 20;
+std::vector<row> twenty_kernels(const host_setting& on) {
   constexpr std::uint64_t bytes = 64 * 64 * 2;
   runtime::stream stream(on.gpu), other[3] = {runtime::stream(on.gpu), runtime::stream(on.gpu), runtime::stream(on.gpu)};
   const streaming_shape shape{256, 1, false};
@@ -129,6 +189,7 @@ std::vector<row> twenty_kernels(const setting& on) {
   const device::buffer in(on.gpu, bytes), out(on.gpu, bytes * count);
   on.gpu.fill(in.where(), 0x5a, bytes);
   small_gemm g(on);
+  chain of_tlx(on);
   const device::kernel& k = *on.session.find(g.name);
   const std::shared_ptr<device::module> gemm_code = on.gpu.load(k.code);
   device::binder bind(k, on.gpu.about());
@@ -147,7 +208,8 @@ std::vector<row> twenty_kernels(const setting& on) {
     launches(stream.handle());
     return stream.end_capture();
   };
-  runtime::graph streaming_graph = captured(streaming), gemm_graph = captured(gemms);
+  const auto steps = [&](std::uint64_t where) { of_tlx.launch(where); };
+  runtime::graph streaming_graph = captured(streaming), gemm_graph = captured(gemms), chain_graph = captured(steps);
   runtime::event fork(on.gpu), join[3] = {runtime::event(on.gpu), runtime::event(on.gpu), runtime::event(on.gpu)};
   const auto side_by_side = [&](std::uint64_t) {
     fork.record(stream.handle());
@@ -170,6 +232,7 @@ std::vector<row> twenty_kernels(const setting& on) {
     std::vector<double> a = {}, b = {};
   };
   pair pairs[] = {{"twenty_in_a_chain", [&] { streaming(stream.handle()); }, &streaming_graph},
+                  {"twenty_in_a_chain_of_tlx", [&] { steps(stream.handle()); }, &chain_graph},
                   {"twenty_gemms", [&] { gemms(stream.handle()); }, &gemm_graph},
                   {"twenty_independent", [&] { streaming(stream.handle()); }, &wide_graph}};
   for (int round = 0; round < on.rounds + 2; ++round)
@@ -183,7 +246,7 @@ std::vector<row> twenty_kernels(const setting& on) {
   // Every byte of every result: 0x5a ^ 0x5a ^ what was before.
   std::vector<std::uint8_t> got(bytes * count);
   on.gpu.read(got.data(), out.where(), got.size());
-  const bool right = std::all_of(got.begin(), got.end(), [](std::uint8_t v) { return v == 0x5a; });
+  const bool right = std::all_of(got.begin(), got.end(), [](std::uint8_t v) { return v == 0x5a; }) && of_tlx.right();
   std::vector<row> rows;
   for (const pair& p : pairs) {
     row launches{p.name, "launches", {{"kernels", count}}, quantile(p.a, 0.5), quantile(p.a, 0.99), 0, 0, right, "machine::run, then a wait"};
@@ -198,7 +261,7 @@ std::vector<row> twenty_kernels(const setting& on) {
 
 }  // namespace
 
-std::vector<row> measure_launch(const setting& on) { return launches_of_one_gemm(on); }
-std::vector<row> measure_graphs(const setting& on) { return twenty_kernels(on); }
+std::vector<row> measure_launch(const host_setting& on) { return launches_of_one_gemm(on); }
+std::vector<row> measure_graphs(const host_setting& on) { return twenty_kernels(on); }
 
 }  // namespace tlx::bench

@@ -11,6 +11,7 @@
 #include "bench/device/bring_up.hpp"
 #include "bench/device/cases.hpp"
 #include "bench/device/cold.hpp"
+#include "runtime/driver.hpp"
 #include "tlx/jit/machines.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
@@ -22,13 +23,14 @@ using namespace tlx;
 
 const char* const usage = R"(usage: bench_device [--filter RE] [--json FILE] [--device gpu:N] [--rounds N] [--sustained] [--cublas FOLDER|none] [--list]
        bench_device --cold gemm|attention [--device gpu:N]
+       bench_device --host-path [--rounds N]    the launch cases alone, with whatever driver TLX_DRIVER names: with one that does nothing, the host's own share
        bench_device --bring-up [--device gpu:N|sim:sm_100a]    Blackwell: what has not been seen on one, see docs/bring-up.md
 )";
 
 struct options {
   std::string filter = ".*", json, device = "gpu:0", cublas, cold;
   int rounds = 31;
-  bool sustained = false, list = false, bring_up = false;
+  bool sustained = false, list = false, bring_up = false, host_path = false;
 };
 
 struct job {
@@ -40,8 +42,8 @@ std::vector<job> jobs() {
   std::vector<job> all;
   for (const bench::gemm_shape& s : bench::gemm_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_gemm(on, s); }});
   for (const bench::attention_shape& s : bench::attention_shapes()) all.push_back({s.name(), [s](const bench::setting& on) { return bench::measure_attention(on, s); }});
-  all.push_back({"launch_host", bench::measure_launch});
-  all.push_back({"launch_graph", bench::measure_graphs});
+  all.push_back({"launch_host", [](const bench::setting& on) { return bench::measure_launch({on.gpu, on.session, on.rounds}); }});
+  all.push_back({"launch_graph", [](const bench::setting& on) { return bench::measure_graphs({on.gpu, on.session, on.rounds}); }});
   return all;
 }
 
@@ -50,6 +52,18 @@ std::string today() {
   const std::time_t now = std::time(nullptr);
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
   return text;
+}
+
+// The bare launches among the cases want the context current on this thread, as a program of the driver's own has it.
+void host_path(device::machine& gpu, int rounds) {
+  const runtime::driver& d = runtime::the_driver();
+  runtime::cu::context primary = nullptr;
+  runtime::check(d, d.context_retain(&primary, 0), "cuDevicePrimaryCtxRetain");
+  runtime::check(d, d.context_push(primary), "cuCtxPushCurrent");
+  host::session session(gpu);
+  bench::measure_launch({gpu, session, rounds});
+  bench::measure_graphs({gpu, session, rounds});
+  std::puts("every launch and graph was made");
 }
 
 int run(const options& o, const std::string& command) {
@@ -63,6 +77,7 @@ int run(const options& o, const std::string& command) {
   if (o.device.rfind("gpu", 0) != 0)
     raise(user_error({.id = "bench-device", .what = "device \"" + o.device + "\"", .because = "times are taken on a GPU", .fix = {"--device gpu:0", "for the simulator, bench_sim"}}));
   const std::unique_ptr<device::machine> gpu = jit::open_machine(o.device);
+  if (o.host_path) return host_path(*gpu, o.rounds), 0;
   if (!o.cold.empty()) return bench::print_cold(*gpu, o.cold), 0;
 
   const bench::card card(o.device.size() > 4 ? std::atoi(o.device.c_str() + 4) : 0);
@@ -119,6 +134,7 @@ int main(int argc, char** argv) {
     else if (word == "--cold") good = value(o.cold);
     else if (word == "--rounds") good = value(number) && (o.rounds = std::atoi(number.c_str())) > 0;
     else if (word == "--sustained") o.sustained = true;
+    else if (word == "--host-path") o.host_path = true;
     else if (word == "--bring-up") o.bring_up = true;
     else if (word == "--list") o.list = true;
     else good = false;

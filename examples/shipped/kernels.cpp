@@ -1,11 +1,11 @@
 // The kernels, compiled when the program is built. This file needs the language; the program that launches them does not.
-#include "tlx/dsl/activation.hpp"
+// [kernel]
+#include "tlx/dsl/activation.hpp"  // gelu
 #include "tlx/dsl/registry.hpp"
 
 using namespace tlx;
-using namespace tlx::literals;
+using namespace tlx::literals;  // 4_warps
 
-// [kernel]
 struct linear_arguments {
   TLX_ARGUMENTS(linear_arguments, (view<bf16, 2>, x), (view<bf16, 2>, w), (view<float, 1>, bias), (view<bf16, 2>, y));
 };

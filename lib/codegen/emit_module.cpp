@@ -204,7 +204,9 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::iota: return emit_iota(o);
     case opcode::reduce: return emit_reduce(o);
     case opcode::broadcast: return emit_broadcast(o);
-    case opcode::slice: return emit_slice(o);
+    case opcode::slice:
+    case opcode::every_other:
+    case opcode::interleave: return emit_slice(o);
     case opcode::convert: return emit_convert(o);
 
     case opcode::var_new:

@@ -1,4 +1,4 @@
-// Operations that know where a tile's elements lie: indices, reductions along an axis, broadcasts.
+// Operations that know where a tile's elements lie: indices, reductions along an axis, broadcasts, some of the columns.
 #include "codegen/emitter.hpp"
 #include "tlx/tile/layout_ops.hpp"
 
@@ -108,14 +108,28 @@ void emitter::emit_broadcast(const ir::op& o) {
   define(o, std::move(out));
 }
 
+// Columns taken from tiles, each left in the thread where it is: other names for registers.
 void emitter::emit_slice(const ir::op& o) {
   const tile::layout& l = layout_of(o.operands[0]->type);
   const ir::type& t = o.result()->type;
+  const registers& in = regs(o.operands[0]);
+  registers out;
+  if (o.is(ir::opcode::every_other)) {
+    if (!tile::pairs_columns(l) || !(tile::halved_columns(l) == layout_of(t))) fail("codegen-layout", "every other column of the operand is not the result's registers of the same thread");
+    for (auto i = static_cast<size_t>(o.integer("first")); i < in.size(); i += 2) out.push_back(in[i]);
+    return define(o, std::move(out));
+  }
+  if (o.is(ir::opcode::interleave)) {
+    if (!(l == layout_of(o.operands[1]->type)) || !(tile::doubled_columns(l) == layout_of(t))) fail("codegen-layout", "the operands' columns are not the result's registers of the same thread");
+    for (size_t i = 0; i < in.size(); ++i) {
+      out.push_back(in[i]);
+      out.push_back(regs(o.operands[1])[i]);
+    }
+    return define(o, std::move(out));
+  }
   const tile::column_slice s = tile::slice_columns(l, static_cast<int>(o.integer("column")), t.cols);
   if (!s.ok || s.count != register_count(t) || !(s.part == layout_of(t)))
     fail("codegen-layout", cat("columns ", o.integer("column"), " to ", o.integer("column") + t.cols, " are not the registers of the result's layout"));
-  const registers& in = regs(o.operands[0]);
-  registers out;
   for (int i = 0; i < s.count; ++i) out.push_back(in[static_cast<size_t>(s.source[static_cast<size_t>(i)])]);
   define(o, std::move(out));
 }

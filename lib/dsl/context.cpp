@@ -58,7 +58,8 @@ ir::value context::use(ir::value v, const context* home) const {
   const ir::region* scope = v->owner ? v->owner->parent : v->scope;
   for (const ir::region* r = &builders_.back().where(); r != nullptr; r = r->parent ? r->parent->parent : nullptr)
     if (r == scope) return v;
-  raise(user_error({.id = "value-escapes", .what = cat("a value made inside a loop, branch or role", v->name.empty() ? "" : " (\"" + v->name + "\")", " is used outside of it"),
+  const location made = v->owner ? v->owner->where : scope && scope->parent ? scope->parent->where : location{};  // an index of a loop: the loop's line
+  raise(user_error({.id = "value-escapes", .what = cat("a value made inside a loop, branch or role", v->name.empty() ? "" : " (\"" + v->name + "\")", made.known() ? cat(" at ", to_string(made)) : "", " is used outside of it"),
                     .where = here, .because = "what is computed inside a loop, branch or role is gone after it",
                     .fix = {"carry it in a cell: auto x = cta.carry(first); ... x.set(value); ... x.get()", "hand it from role to role through a ring"},
                     .context = cat("kernel \"", kernel_->name, "\"")}));

@@ -27,11 +27,13 @@ struct variant {
   shape of;
   bool backward;
   kernels::attention_options options = {};
-  bool rotary = false;
+  bool rotary = false, interleaved = false;
 
   std::string name() const {
-    return cat("block_attention_", backward ? "backward_" : "", tile::name(type), of.block != 64 ? cat("_b", of.block) : "", "_d", of.dimension, options.causal ? "_causal" : "", rotary ? options.by_token ? "_rotary_by_token" : "_rotary" : "",
-               options.grouped ? "_grouped" : "");
+    std::string n = cat("block_attention_", backward ? "backward_" : "", tile::name(type), of.block != 64 ? cat("_b", of.block) : "", "_d", of.dimension, options.causal ? "_causal" : "");
+    if (rotary)
+      n += cat("_rotary", options.by_token ? "_by_token" : "", interleaved ? "_interleaved" : "", options.rotate_v ? "_values" : "", backward && !options.rotate ? "_applied" : "");
+    return n + (options.grouped ? "_grouped" : "");
   }
   std::unique_ptr<ir::kernel> trace(const std::string& target) const { return type == tile::element::bf16 ? with_type<bf16>(target) : with_type<f16>(target); }
 
@@ -40,9 +42,7 @@ struct variant {
   std::unique_ptr<ir::kernel> traced(const std::string& target) const {
     using namespace kernels;
     if constexpr (has_rotary({Block, D}))
-      if (rotary)
-        return tlx::trace<attention_rotary_backward_arguments<T>>(
-            name(), target, [&](block& cta, const attention_rotary_backward_arguments<T>& in) { block_attention_rotary_backward<T, Block, D>(cta, in, options); });
+      if (rotary) return interleaved ? traced_rotary<T, Block, D, rotary_pairs::neighbours>(target) : traced_rotary<T, Block, D, rotary_pairs::halves>(target);
     if constexpr (!has_backward({Block, D}))
       return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention_by_rows<T, Block, 64, D>(cta, in, options); });
     else if (backward)
@@ -52,6 +52,14 @@ struct variant {
       });
     else
       return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) { block_attention<T, Block, D>(cta, in, options); });
+  }
+  template <class T, int Block, int D, kernels::rotary_pairs Pairs>
+  std::unique_ptr<ir::kernel> traced_rotary(const std::string& target) const {
+    using namespace kernels;
+    if (backward)
+      return tlx::trace<attention_rotary_backward_arguments<T>>(
+          name(), target, [&](block& cta, const attention_rotary_backward_arguments<T>& in) { block_attention_rotary_backward<T, Block, D, Pairs>(cta, in, options); });
+    return tlx::trace<attention_rotary_arguments<T>>(name(), target, [&](block& cta, const attention_rotary_arguments<T>& in) { block_attention_rotary<T, Block, D, Pairs>(cta, in, options); });
   }
   template <class T, std::size_t I = 0>
   std::unique_ptr<ir::kernel> with_type(const std::string& target) const {
@@ -73,13 +81,15 @@ variant variant_of(const attention_problem& what, bool backward) {
                       .because = "two gradients stay in accumulators, and with these extents they leave no registers for the scores",
                       .fix = {"use blocks of 64 with 64, 96 or 128, or blocks of 128 with 64", "repeat k and v for each head of q and add up their gradients"}}));
   const bool rotary = what.rotary.cos || what.rotary.sin;
-  if (rotary && (!backward || groups != what.heads || !has_rotary({what.block, what.dimension})))
-    raise(user_error({.id = "attention-rotary", .what = cat("rotary tables for the ", backward ? "backward" : "forward", " pass, blocks of ", what.block, ", head dimension ", what.dimension),
-                      .because = "gradients are rotated back in the backward pass of blocks of 64 with head dimension 64 or 128 and as many heads of k and v as of q",
+  if (rotary && ((backward && groups != what.heads) || !has_rotary({what.block, what.dimension})))
+    raise(user_error({.id = "attention-rotary", .what = cat("rotary tables for the ", backward ? "backward" : "forward", " pass, ", what.heads, " heads of q for ", groups, " of k and v, blocks of ", what.block, ", head dimension ", what.dimension),
+                      .because = "kernels that rotate are there for blocks of 64 with head dimension 64 or 128, the backward ones for as many heads of k and v as of q",
                       .fix = {"rotate q and k before the forward pass, and their gradients after another backward pass"}}));
   for (const shape& s : shapes)
     if (s.block == what.block && s.dimension == what.dimension && (!backward || has_backward(s)))
-      return {what.type, s, backward, {.causal = what.causal, .by_token = rotary && what.rotary.by_token, .grouped = groups != what.heads}, rotary};
+      return {what.type, s, backward,
+              {.causal = what.causal, .by_token = rotary && what.rotary.by_token, .rotate_v = rotary && what.rotary.values, .rotate = !(rotary && backward && what.rotary.applied), .grouped = groups != what.heads},
+              rotary, rotary && what.rotary.interleaved};
   std::string known;
   for (const shape& s : shapes)
     if (!backward || has_backward(s)) known += cat(known.empty() ? "" : ", ", s.block, " x ", s.dimension);
@@ -98,6 +108,10 @@ constexpr float log2e = 1.4426950408889634f;
 float scale_of(const attention_problem& what) { return what.scale != 0 ? what.scale : 1.0f / std::sqrt(static_cast<float>(what.dimension)); }
 bool is_empty(const attention_problem& what) { return what.token_count == 0 || what.heads == 0 || what.batch == 0; }
 
+void add_tables(std::vector<device::value>& arguments, const variant& kernel, const attention_problem& what) {
+  if (!kernel.rotary) return;
+  for (const device::address table : {what.rotary.cos, what.rotary.sin}) arguments.push_back(device::view_value(table, {what.rotary.rows, what.dimension / 2}));
+}
 void run(session& with, const variant& kernel, const std::vector<device::value>& arguments, std::uint64_t stream) {
   with.run(kernel.name(), [&](const std::string& target) { return kernel.trace(target); }, arguments, stream);
 }
@@ -107,8 +121,10 @@ void run(session& with, const variant& kernel, const std::vector<device::value>&
 void block_attention(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& o, const attention_problem& what) {
   const variant kernel = variant_of(what, false);
   if (is_empty(what)) return;
-  run(with, kernel,
-      {queries(q, what), keys(k, what), keys(v, what), queries(o, what), device::view_value(what.offsets, {what.batch + 1}), device::scalar_value(scale_of(what) * log2e)}, what.stream);
+  std::vector<device::value> arguments = {queries(q, what), keys(k, what), keys(v, what), queries(o, what), device::view_value(what.offsets, {what.batch + 1})};
+  add_tables(arguments, kernel, what);
+  arguments.push_back(device::scalar_value(scale_of(what) * log2e));
+  run(with, kernel, arguments, what.stream);
 }
 
 void block_attention_backward(session& with, const tokens& q, const tokens& k, const tokens& v, const tokens& d_o, const tokens& dq, const tokens& dk, const tokens& dv,
@@ -118,8 +134,7 @@ void block_attention_backward(session& with, const tokens& q, const tokens& k, c
   const float scale = scale_of(what);
   std::vector<device::value> arguments =
       {queries(q, what), keys(k, what), keys(v, what), queries(d_o, what), queries(dq, what), keys(dk, what), keys(dv, what), device::view_value(what.offsets, {what.batch + 1})};
-  if (kernel.rotary)
-    for (const device::address table : {what.rotary.cos, what.rotary.sin}) arguments.push_back(device::view_value(table, {what.rotary.rows, what.dimension / 2}));
+  add_tables(arguments, kernel, what);
   arguments.push_back(device::scalar_value(scale));
   arguments.push_back(device::scalar_value(scale * log2e));
   run(with, kernel, arguments, what.stream);
@@ -127,7 +142,10 @@ void block_attention_backward(session& with, const tokens& q, const tokens& k, c
 
 std::vector<library_kernel> attention_kernels() {
   std::vector<library_kernel> all;
-  const auto add = [&](const variant& kernel) { all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); }}); };
+  const auto add = [&](const variant& kernel) {
+    all.push_back({kernel.name(), [=](const std::string& target) { return kernel.trace(target); },
+                   attention_inputs{kernel.type, kernel.of.block, kernel.of.dimension, kernel.backward, kernel.options.causal, kernel.options.grouped, kernel.rotary}});
+  };
   for (const bool backward : {false, true}) {
     for (const shape& s : shapes)
       if (!backward || has_backward(s)) add({tile::element::bf16, s, backward});
@@ -136,7 +154,11 @@ std::vector<library_kernel> attention_kernels() {
   }
   for (const int dimension : {64, 128}) {
     for (const bool backward : {false, true}) add({tile::element::bf16, {64, dimension}, backward, {.grouped = true}});
-    add({tile::element::bf16, {64, dimension}, true, {}, true});
+    for (const bool backward : {false, true}) {
+      for (const bool interleaved : {false, true}) add({tile::element::bf16, {64, dimension}, backward, {}, true, interleaved});
+      add({tile::element::bf16, {64, dimension}, backward, {.rotate_v = true}, true, true});
+    }
+    add({tile::element::bf16, {64, dimension}, true, {.rotate = false}, true});
   }
   return all;
 }

@@ -280,7 +280,10 @@ void gemm(session& with, const matrix& a, const matrix& b, const matrix& c, cons
   const call_shape shape = shape_of(with, a, b, c, how);
   prepared_call* call = nullptr;
   for (prepared_call& r : recent)
-    if (r.shape == shape) call = &r;
+    if (r.shape == shape) {
+      call = &r;
+      break;
+    }
   if (!call) {
     call = &recent[oldest++ % 4];
     prepare(*call, with, a, b, c, how);
@@ -296,7 +299,11 @@ std::vector<library_kernel> gemm_kernels() {
   std::vector<library_kernel> all;
   const auto add = [&](const gemm_choice& c) {
     const std::string name = name_of(c);
-    all.push_back({name, [c, name](const std::string& target) { return trace_gemm(c, name, target); }});
+    const gemm_epilogue& f = c.finish;
+    const bool plain = tile::bits(c.a) == 16 && c.a == c.b && c.a == c.c && !c.batched && !c.swapped && f.scale_a == factor::none && f.scale_b == factor::none && !f.before && !f.clamp && !f.bias_by_row;
+    library_kernel made{name, [c, name](const std::string& target) { return trace_gemm(c, name, target); }};
+    if (plain) made.inputs = gemm_inputs{c.a, c.ta, c.tb, f.scale, f.bias, f.residual, f.activate};
+    all.push_back(std::move(made));
   };
   const auto add_16bit = [&](element type, int m, int n, bool ta, bool tb, bool by_threads, const gemm_epilogue& finish) {
     add({.a = type, .b = type, .c = type, .m = m, .n = n, .ta = ta, .tb = tb, .by_threads = by_threads, .finish = finish});

@@ -10,6 +10,7 @@ std::vector<library_kernel> library_kernels() {
   for (library_kernel& k : normed_kernels()) all.push_back(std::move(k));
   for (library_kernel& k : grouped_kernels()) all.push_back(std::move(k));
   for (library_kernel& k : attention_kernels()) all.push_back(std::move(k));
+  for (library_kernel& k : flash_attention_kernels()) all.push_back(std::move(k));
   return all;
 }
 

@@ -1,6 +1,7 @@
 #include "tlx/host/session.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
@@ -62,7 +63,19 @@ struct session::state {
   std::mutex lending;                                        // for what follows
   std::map<std::pair<std::uint64_t, int>, scratch> scratches;  // by stream and number
 
+  // A thread's last kernels are found without the lock: slots stay where they are while the session lives, and no other session has its number.
   slot& slot_of(const std::string& name) {
+    struct met {
+      std::uint64_t session = 0;
+      std::string name;
+      slot* where = nullptr;
+    };
+    static thread_local std::array<met, 8> lately;
+    met& m = lately[(name.size() + (name.empty() ? 0 : static_cast<unsigned char>(name[name.size() / 2]))) % lately.size()];
+    if (m.session != number || m.name != name) m = {number, name, &shared_slot_of(name)};
+    return *m.where;
+  }
+  slot& shared_slot_of(const std::string& name) {
     {
       std::shared_lock lock(guard);
       if (const auto found = kernels.find(name); found != kernels.end()) return *found->second;

@@ -154,6 +154,15 @@ class checker {
           say(o, cat("reads ", to_string(o.result()->type), " from column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
         boolean(1);
         break;
+      case opcode::acc_write:
+        if (!o.operands[0]->type.is(type::kind::acc) || !o.operands[1]->type.is_tile()) say(o, "needs an accumulator and a register tile");
+        else if (o.operands[1]->type.rows != o.operands[0]->type.rows || o.operands[1]->type.element != o.operands[0]->type.element || o.integer("column") < 0 ||
+                 o.integer("column") + o.operands[1]->type.cols > o.operands[0]->type.cols)
+          say(o, cat("writes ", to_string(o.operands[1]->type), " to column ", o.integer("column"), " of ", to_string(o.operands[0]->type)));
+        break;
+      case opcode::tile_clear:
+        if (!o.operands[0]->type.is(type::kind::shared) || !(o.operands[1]->type == type::scalar(element::s32))) say(o, "needs a shared tile and a row");
+        break;
       case opcode::mma:
         if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");
         else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");
@@ -174,6 +183,20 @@ class checker {
           const type& r = o.result()->type;
           if (!((a.rows == r.rows && a.cols == 1) || (a.cols == r.cols && a.rows == 1))) say(o, cat(to_string(a), " cannot be repeated to ", to_string(r)));
         }
+        break;
+      case opcode::every_other:
+        if (o.operands.size() == 1 && o.results.size() == 1) {
+          const type& a = o.operands[0]->type;
+          const type& r = o.result()->type;
+          if (!a.is_tile() || !r.is_tile() || a.rows != r.rows || a.cols != 2 * r.cols || a.element != r.element) say(o, "the result has the rows of the tile and half of its columns");
+          if (o.integer("first") != 0 && o.integer("first") != 1) say(o, "starts with column 0 or 1");
+        }
+        break;
+      case opcode::interleave:
+        if (o.operands.size() == 2 && o.results.size() == 1)
+          for (value v : o.operands)
+            if (!v->type.is_tile() || v->type.rows != o.result()->type.rows || 2 * v->type.cols != o.result()->type.cols || v->type.element != o.result()->type.element)
+              say(o, "both tiles have the result's rows and half of its columns");
         break;
       default: break;
     }

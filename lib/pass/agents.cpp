@@ -20,6 +20,7 @@ bool needs_all_lanes(const ir::op& o, bool tensor_memory) {
     case ir::opcode::print:
     case ir::opcode::inline_ptx:
     case ir::opcode::elect:
+    case ir::opcode::tile_clear:
     case ir::opcode::shared_zero: return true;
     default: return false;
   }

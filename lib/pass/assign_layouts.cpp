@@ -46,6 +46,16 @@ class assigner {
     changed_ = true;
   }
 
+  // Numbers of warps that wgmma can give these rows to; a kernel has at most 32.
+  static std::string fitting_warps(int rows, int cols) {
+    if (cols % 8 != 0) return cat("use a multiple of 8 columns, ", (cols + 7) / 8 * 8, " instead of ", cols);
+    if (rows % 64 != 0) return cat("use a multiple of 64 rows, ", (rows + 63) / 64 * 64, " instead of ", rows, ", and 4 warps");
+    std::string all;
+    for (int groups = 1; groups <= 8; ++groups)
+      if (rows / 64 % groups == 0) all += cat(all.empty() ? "" : " or ", 4 * groups);
+    return cat("use ", all, " warps for ", rows, " rows");
+  }
+
   // A vector that is used beside an accumulator lies as the accumulator's rows do. What it is reduced from, if anything will do, lies as an accumulator of its own
   // width would: then nothing is converted, in a loop every round.
   void give_what_reduces_to(ir::op& reduce) {
@@ -76,7 +86,7 @@ class assigner {
     if (warps % 4 != 0 || rows % (64 * (warps / 4)) != 0 || cols % 8 != 0)
       raise(user_error({.id = "accumulator-shape", .what = cat("an accumulator of ", rows, "x", cols, " is shared by ", warps, " warps"), .where = o.where,
                         .because = "wgmma gives each warpgroup (4 warps) a multiple of 64 rows, and columns come in eights",
-                        .fix = {cat("use ", rows / 16, " warps for ", rows, " rows")}, .context = context}));
+                        .fix = {fitting_warps(rows, cols)}, .context = context}));
     return tile::wgmma_accumulator(rows, cols, warps);
   }
 
@@ -84,6 +94,10 @@ class assigner {
     if (o.is(ir::opcode::acc_read)) {
       const ir::type& t = o.result()->type;
       o.result()->type = t.with_layout(accumulator_layout(o, t.rows, t.cols));
+    }
+    if (o.is(ir::opcode::acc_write)) {
+      const ir::type& t = o.operands[1]->type;
+      give(o.operands[1], accumulator_layout(o, t.rows, t.cols));
     }
   }
 
@@ -104,11 +118,21 @@ class assigner {
           else if (o.result()->type.layout) give_what_reduces_to(o);
         } else if (o.is(ir::opcode::broadcast)) {
           if (const auto& l = o.result()->type.layout) give(o.operands[0], tile::reduced(*l, o.operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows));
+        } else if (o.is(ir::opcode::every_other)) {
+          halve(o.operands[0], o.result());
+        } else if (o.is(ir::opcode::interleave)) {
+          for (ir::value half : o.operands) halve(o.result(), half);
         } else if (o.is(ir::opcode::var_get) || o.is(ir::opcode::var_set) || o.is(ir::opcode::var_new)) {
           carry(o);
         }
       });
     } while (changed_);
+  }
+
+  // A tile and one that has every other column of it.
+  void halve(ir::value whole, ir::value half) {
+    if (const auto l = half->type.layout) give(whole, tile::doubled_columns(*l));
+    else if (const auto w = whole->type.layout; w && tile::pairs_columns(*w)) give(half, tile::halved_columns(*w));
   }
 
   // A cell of a tile has one layout: that of the first value set.
@@ -133,6 +157,16 @@ class assigner {
     return b.make(ir::opcode::convert, {v}, {v->type.with_layout(to)}).result();
   }
 
+  // `o` leaves its result as `made`; whoever was laid out for something else gets it converted.
+  void make_instead(ir::op& o, const tile::layout& made) {
+    const ir::type wanted = o.result()->type;
+    if (*wanted.layout == made) return;
+    o.result()->type = wanted.with_layout(made);
+    ir::value moved = ir::builder::after(k_, o).make(ir::opcode::convert, {o.result()}, {wanted}).result();
+    ir::replace_uses(k_.body, o.result(), moved);
+    moved->owner->operands[0] = o.result();
+  }
+
   void convert_where_needed() {
     std::vector<ir::op*> all;
     ir::walk(*who_.body, [&](ir::op& o) { all.push_back(&o); });
@@ -140,21 +174,23 @@ class assigner {
       if (elementwise(*o) && o->result()->type.is_tile()) {
         for (ir::value& v : o->operands)
           if (v->type.is_tile()) v = converted(*o, v, *o->result()->type.layout);
+      } else if (o->is(ir::opcode::every_other)) {
+        o->operands[0] = converted(*o, o->operands[0], tile::doubled_columns(*o->result()->type.layout));
+      } else if (o->is(ir::opcode::interleave)) {
+        for (ir::value& v : o->operands) v = converted(*o, v, *o->operands[0]->type.layout);
+        make_instead(*o, tile::doubled_columns(*o->operands[0]->type.layout));
       } else if (o->is(ir::opcode::reduce)) {
         // A vector whose users were laid out before what it is reduced from.
-        const tile::layout made = tile::reduced(*o->operands[0]->type.layout, gone(*o));
-        const ir::type wanted = o->result()->type;
-        if (*wanted.layout == made) continue;
-        o->result()->type = wanted.with_layout(made);
-        ir::value moved = ir::builder::after(k_, *o).make(ir::opcode::convert, {o->result()}, {wanted}).result();
-        ir::replace_uses(k_.body, o->result(), moved);
-        moved->owner->operands[0] = o->result();
+        make_instead(*o, tile::reduced(*o->operands[0]->type.layout, gone(*o)));
       } else if (o->is(ir::opcode::broadcast)) {
         const tile::layout need = tile::reduced(*o->result()->type.layout, o->operands[0]->type.cols == 1 ? tile::axis::cols : tile::axis::rows);
         if (!tile::broadcastable(*o->operands[0]->type.layout, *o->result()->type.layout)) o->operands[0] = converted(*o, o->operands[0], need);
       } else if (o->is(ir::opcode::mma) && o->operands[1]->type.is_tile() && !has_tensor_memory(k_)) {
         const ir::type& a = o->operands[1]->type;
         o->operands[1] = converted(*o, o->operands[1], tile::wgmma_a_operand_16bit(a.rows, a.cols, who_.warps));
+      } else if (o->is(ir::opcode::acc_write)) {
+        const ir::type& t = o->operands[1]->type;
+        o->operands[1] = converted(*o, o->operands[1], accumulator_layout(*o, t.rows, t.cols));
       } else if (o->is(ir::opcode::var_new) && !o->operands.empty() && o->operands[0]->type.is_tile()) {
         o->operands[0] = converted(*o, o->operands[0], *o->result()->type.parts[0].layout);
       } else if (o->is(ir::opcode::var_set) && o->operands[1]->type.is_tile()) {

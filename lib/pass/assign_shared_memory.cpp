@@ -56,7 +56,7 @@ class slot_areas {
     if (!stage) return;
     const ir::op* fill = filled_by_threads_once(ring);
     if (area* dead = fill ? find_dead(*fill, stage) : nullptr) {
-      ring.set("offset", take(*dead, stage));
+      ring.set("offset", take(*dead, stage, true));
       ring.set("meet", std::int64_t{1});  // the slot is dead when every warp has seen its products complete
       dead->rings.push_back(&ring);
       return;
@@ -91,6 +91,13 @@ class slot_areas {
     area* dead = in_loop(product) ? nullptr : find_dead(product, bytes);
     return dead ? take(*dead, bytes) : -1;
   }
+  /// The ring whose own memory is largest; null: none has any.
+  const ir::op* largest() const {
+    const area* most = nullptr;
+    for (const area& a : areas_)
+      if (!most || a.bytes > most->bytes) most = &a;
+    return most ? most->rings.front() : nullptr;
+  }
   /// One dead slot for all.
   const ir::op* find_dead_slot(const ir::op& at, std::int64_t bytes) {
     const area* dead = find_dead(at, bytes);
@@ -99,14 +106,14 @@ class slot_areas {
 
  private:
   struct area {
-    std::int64_t offset, bytes, taken;  // taken: by what came after the death of the first ring
-    std::vector<ir::op*> rings;
+    std::int64_t offset, bytes, taken;  // taken: since all rings in it are dead
+    std::vector<ir::op*> rings;         // one after another, each dead before the next is filled
     bool staged = false;
   };
 
-  static std::int64_t take(area& a, std::int64_t bytes) {
+  static std::int64_t take(area& a, std::int64_t bytes, bool by_ring = false) {
     const std::int64_t at = a.offset + a.taken;
-    a.taken += (bytes + 1023) / 1024 * 1024;
+    if (!by_ring) a.taken += (bytes + 1023) / 1024 * 1024;
     return at;
   }
 
@@ -131,21 +138,23 @@ class slot_areas {
     return nullptr;
   }
 
-  // Nobody reads the slot any more at `at`: filled once, read by products only, and what they made has been read before.
+  // Nobody reads the slot any more at `at`: filled once, read by threads before, or by products of which something has been read before.
   bool is_dead(const ir::op& ring, const ir::op& at) {
     if (!is_single_shot(k_, ring)) return false;
     for (ir::op* opened : users(k_, ring.result())) {
       if (!opened->is(ir::opcode::ring_drain)) continue;
       for (const auto& part : opened->results)
         for (ir::op* user : users(k_, part.get()))
-          if (!user->is(ir::opcode::ring_close) && !(user->is(ir::opcode::mma) && seen_complete(*user, at))) return false;
+          if (!user->is(ir::opcode::ring_close) && !(user->is(ir::opcode::mma) && seen_complete(*user, at)) && !(user->is(ir::opcode::tile_read) && comes_before(*user, at)))
+            return false;
     }
     return true;
   }
+  bool comes_before(const ir::op& read, const ir::op& at) { return !in_loop(read) && place_.at(&read) < place_.at(&at) && inside(at, *read.parent); }
   bool seen_complete(const ir::op& product, const ir::op& at) {
     if (in_loop(product)) return false;  // the next round reads again
     for (ir::op* read : users(k_, product.operands[0]))
-      if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && place_.at(read) < place_.at(&at) && inside(at, *read->parent)) return true;
+      if (read->is(ir::opcode::acc_read) && place_.at(&product) < place_.at(read) && comes_before(*read, at)) return true;
     return false;
   }
 
@@ -207,6 +216,18 @@ void place_conversions(const agent& who, planner& plan) {
     o->set("scratch", offset).set("id", who.role ? who.role->integer("barrier") : 0).set("threads", who.role ? std::int64_t{who.warps} * 32 : 0);
 }
 
+// The largest ring is what the author can change: the message stands at it and says how many of its stages would fit.
+[[noreturn]] void too_much(const ir::kernel& k, const planner& plan, const ir::op* ring, std::int64_t limit) {
+  diagnostic d{.id = "shared-memory-exceeded", .what = cat("the kernel needs ", plan.used(), " bytes of shared memory, a CTA has ", limit, " (", join(plan.list(), ", "), ")"),
+               .where = ring ? ring->where : k.where, .because = cat(k.target, " offers 227 KB per CTA"), .fix = {"use smaller tiles"}, .context = cat("kernel \"", k.name, "\"")};
+  if (ring) {
+    const std::int64_t stages = ring->result()->type.stages, stage = ring->integer("stage_bytes") + (ring->has("empty") ? 16 : 8);  // with its barriers
+    const std::int64_t fit = stages - (plan.used() - limit + stage - 1) / stage;
+    if (fit >= 1) d.fix.insert(d.fix.begin(), cat("at most ", fit, fit == 1 ? " stage" : " stages", " of ring \"", ring->text("name"), "\" fit, of ", ring->integer("stage_bytes"), " bytes each"));
+  }
+  raise(user_error(std::move(d)));
+}
+
 }  // namespace
 
 void assign_shared_memory(ir::kernel& k) {
@@ -240,10 +261,7 @@ void assign_shared_memory(ir::kernel& k) {
   }
   const tile::limits limit = *tile::target_limits(k.target);
   const std::string context = cat("kernel \"", k.name, "\"");
-  if (plan.used() > limit.shared_bytes_per_cta)
-    raise(user_error({.id = "shared-memory-exceeded",
-                      .what = cat("the kernel needs ", plan.used(), " bytes of shared memory, a CTA has ", limit.shared_bytes_per_cta, " (", join(plan.list(), ", "), ")"),
-                      .where = k.where, .because = cat(k.target, " offers 227 KB per CTA"), .fix = {"use fewer stages or smaller tiles"}, .context = context}));
+  if (plan.used() > limit.shared_bytes_per_cta) too_much(k, plan, areas.largest(), limit.shared_bytes_per_cta);
   if (tile::ctas_by_shared_memory(limit, static_cast<int>(plan.used())) < k.blocks_per_processor)
     raise(user_error({.id = "occupancy-not-met",
                       .what = cat(k.blocks_per_processor, " CTAs per SM were asked for, ", plan.used(), " bytes of shared memory each allow ",

@@ -14,7 +14,10 @@ bool elementwise(const ir::op& o) { return o.code >= ir::opcode::add && o.code <
 bool splittable_source(const ir::op& o) {
   return elementwise(o) || o.is(ir::opcode::constant) || o.is(ir::opcode::iota) || o.is(ir::opcode::global_load) || o.is(ir::opcode::broadcast) || o.is(ir::opcode::acc_read);
 }
-bool is_sink(const ir::op& o) { return o.is(ir::opcode::tile_store) || o.is(ir::opcode::global_store); }
+// Where accumulators are registers, a value that goes back into one takes no others.
+bool is_sink(const ir::kernel& k, const ir::op& o) {
+  return o.is(ir::opcode::tile_store) || o.is(ir::opcode::global_store) || (o.is(ir::opcode::acc_write) && has_tensor_memory(k));
+}
 
 struct cone {
   std::set<ir::op*> ops;
@@ -40,11 +43,11 @@ void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols) {
   for (const auto& r : o->results) {
     if (!r->type.is_tile()) continue;
     for (ir::op* user : users(k, r.get())) {
-      if (user->parent != o->parent || !(elementwise(*user) || is_sink(*user) || user->is(ir::opcode::broadcast))) {
+      if (user->parent != o->parent || !(elementwise(*user) || is_sink(k, *user) || user->is(ir::opcode::broadcast))) {
         c.splittable = false;
         return;
       }
-      if (is_sink(*user)) {
+      if (is_sink(k, *user)) {
         c.sink_bits = std::max(c.sink_bits, tile::bits(r->type.element));
         c.by_threads = c.by_threads || user->text("by") == "threads";
       }
@@ -99,8 +102,8 @@ void split(ir::kernel& k, const cone& c, int cols, int width) {
       ir::op& made = copies.copy(*o);
       for (const auto& r : made.results)
         if (r->type.is_tile() && r->type.cols == cols) r->type.cols = part;
-      if (o->is(ir::opcode::acc_read)) made.set("column", o->integer("column") + first);
-      if (is_sink(*o)) shifted(made, 2);
+      if (o->is(ir::opcode::acc_read) || o->is(ir::opcode::acc_write)) made.set("column", o->integer("column") + first);
+      if (is_sink(k, *o) && !o->is(ir::opcode::acc_write)) shifted(made, 2);
       if (o->is(ir::opcode::global_load)) shifted(made, 1);
       b = ir::builder::after(k, made);
       if (o->is(ir::opcode::iota) && o->integer("axis") == 1 && first) copies.map(o->result(), b.add(made.result(), first));

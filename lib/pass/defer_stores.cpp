@@ -133,7 +133,8 @@ class deferrer {
     ir::builder b(k_, body);
     b.locate(p_.stores[0]->where);
     const value due = b.binary(opcode::bit_and, b.get(filled_), b.compare("lt", step, b.integer(static_cast<std::int64_t>(cells_.size()))));
-    b.when(due, [&](ir::builder& w) { store_piece_of(w, step, 0); });
+    b.when(due, [&](ir::builder& w) { store_piece_of(w, step, 0); }).set("due", std::int64_t{1});  // the marks are for fold-rest
+    p_.steps->set("deferred", static_cast<std::int64_t>(cells_.size()));
   }
   void store_piece_of(ir::builder& b, value step, size_t i) {
     if (i + 1 == cells_.size()) return store(b, i);
@@ -149,6 +150,7 @@ class deferrer {
       for (size_t i = 0; i < cells_.size(); ++i)
         w.when(w.compare("le", steps, w.integer(static_cast<std::int64_t>(i))), [&](ir::builder& t) { store(t, i); });
     });
+    rest_->set("rest", std::int64_t{1});
   }
 
   // The last tile leaves in a round of its own, which has no products: its pieces are then those that found no step.

@@ -62,6 +62,8 @@ void guard_reads(ir::kernel& k) {
     bool certain = false;
     for (ir::op* m : mmas) {
       ir::op* around = enclosing(*m, ir::opcode::for_loop);
+      // An accumulator made in the loop is read there too, in the same round.
+      if (around && read->operands[0]->owner && read->operands[0]->owner->is(ir::opcode::acc_make) && inside(*read->operands[0]->owner, *around->regions[0])) around = nullptr;
       if (!around || around->integer("tiles") || runs_at_least_once(*around)) certain = true;
       else loop = around;
     }

@@ -163,7 +163,7 @@ class inserter {
     else make(b);
   }
 
-  bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty(); }
+  bool read_by_threads(ir::op& drain) { return !readers(drain, opcode::tile_read).empty() || !readers(drain, opcode::tile_clear).empty(); }
 
   // A commit arrives some time later, and must not arrive in a CTA that has ended: whoever fills the ring stays until all slots came back.
   void wait_until_free(const agent& who, const side& s) {
@@ -363,13 +363,58 @@ class inserter {
     return std::max<std::int64_t>(1, drain.parent == loop.regions[0].get() ? plain : 1);
   }
 
+  // Whether all products that read the slot are known to be complete where it closes: something between has read the result of the last of them, or of a
+  // later one (groups complete in order).
+  bool products_complete(ir::op& drain, const ir::op& close) {
+    const std::vector<ir::op*> mine = readers(drain, opcode::mma);
+    std::map<value, int> newest;  // of each accumulator, the place of the product that wrote it last
+    int place = 0, last = -1, complete = -1;
+    size_t seen = 0;
+    for (const auto& o : close.parent->ops) {
+      ++place;
+      if (o.get() == &close) break;
+      if (o->is(opcode::mma)) {
+        newest[o->operands[0]] = place;
+        if (std::find(mine.begin(), mine.end(), o.get()) != mine.end()) {
+          last = place;
+          ++seen;
+        }
+      }
+      if (o->is(opcode::acc_read) && newest.count(o->operands[0])) complete = std::max(complete, newest.at(o->operands[0]));
+    }
+    return seen == mine.size() && complete >= last;
+  }
+
+  // The read of what all products of the slot add to, where it stands in the loop before the first of them: it has waited for those of the round before.
+  ir::op* read_of_the_round_before(ir::op& drain, const ir::op& loop) {
+    const std::vector<ir::op*> mine = readers(drain, opcode::mma);
+    for (const ir::op* product : mine)
+      if (product->parent != loop.regions[0].get() || product->operands[0] != mine[0]->operands[0]) return nullptr;
+    for (const auto& o : loop.regions[0]->ops) {
+      if (o->is(opcode::acc_read) && o->operands[0] == mine[0]->operands[0]) return o.get();
+      if (std::find(mine.begin(), mine.end(), o.get()) != mine.end()) break;
+    }
+    return nullptr;
+  }
+
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
+    if (products_complete(drain, close_of(drain))) {
+      value leader = c.compare("eq", c.simple(opcode::lane_id, s32), c.integer(0));
+      c.make(opcode::mbarrier_arrive, {barrier(c, "empty", stage), leader}, {}, {{"count", std::int64_t{1}}});
+      return;
+    }
     ir::op* loop = enclosing(drain, opcode::for_loop);
     // With one slot nobody could fill the next round before this one is let go.
     const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
-    c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
+    ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
+    if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {
-      let_go(c, s);
+      if (read) {
+        ir::builder then = ir::builder::after(k_, *read);
+        let_go(then, s);
+      } else {
+        let_go(c, s);
+      }
       c.set(s.held, stage);
       c.set(s.holds, c.boolean(true));
       ir::builder after = ir::builder::after(k_, *loop);
@@ -387,35 +432,40 @@ class inserter {
 
   // Rows at or beyond the valid ones belong to another sequence: they read as zero.
   void zero_invalid_rows(ir::builder& b, ir::op& drain, const agent& who, value arrived, value parity) {
-    std::vector<std::pair<value, value>> zeroed;  // address, first invalid row
-    const std::vector<ir::op*> opened = users(k_, ring_->result());
-    for (ir::op* fill : opened) {
+    for (ir::op* fill : users(k_, ring_->result())) {
       if (!fill->is(opcode::ring_fill)) continue;
-      for (ir::op* load : fill_loads_[fill].empty() ? find_loads(*fill) : fill_loads_[fill]) {
-        if (!load->integer("jagged")) continue;
-        if (&agent_of(all_, *fill) != &who || who.single_lane || (!single_ && fill->parent != drain.parent))
-          raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
-                            .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
-                            .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
-        const ir::type& t = drain.results[0]->type;
-        value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
-        value address = views_.at(drain.result())->owner->operands[0];
-        b.when(b.compare("lt", valid, b.integer(t.rows)), [&](ir::builder& z) {
+      std::map<value, std::vector<size_t>> parts;  // by number of valid rows
+      std::vector<value> in_order;
+      for (size_t i = 0; i < fill->results.size(); ++i)
+        for (ir::op* load : loads_into(fill->result(i))) {
+          if (!load->integer("jagged")) continue;
+          if (&agent_of(all_, *fill) != &who || who.single_lane || (!single_ && fill->parent != drain.parent))
+            raise(user_error({.id = "jagged-load-apart", .what = cat("ring \"", ring_->text("name"), "\" is loaded from jagged rows by one role and drained by another"),
+                              .where = load->where, .because = "the reader zeroes the rows beyond the valid ones and must know how many there are",
+                              .fix = {"load and drain jagged tiles in one kernel body without roles"}, .context = cat("kernel \"", k_.name, "\"")}));
+          value valid = load->operands[load->operands.size() - 1 - static_cast<size_t>(load->integer("barrier"))];
+          if (parts[valid].empty()) in_order.push_back(valid);
+          parts[valid].push_back(i);
+        }
+      for (value valid : in_order)
+        b.when(b.compare("lt", valid, b.integer(drain.result(parts.at(valid)[0])->type.rows)), [&](ir::builder& z) {
           if (arrived) z.make(opcode::mbarrier_wait, {arrived, parity});
-          z.make(opcode::shared_zero, {address, valid}, {},
-                 {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
-                  {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
+          for (size_t i : parts.at(valid)) {
+            const ir::type& t = drain.result(i)->type;
+            z.make(opcode::shared_zero, {views_.at(drain.result(i))->owner->operands[0], valid}, {},
+                   {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
+                    {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
+          }
           z.make(opcode::fence_async);
           meet(z, who);
         });
-      }
     }
   }
-  std::vector<ir::op*> find_loads(ir::op& fill) {
-    std::vector<ir::op*> found = readers(fill, opcode::tile_load);
-    for (const auto& r : fill.results)
-      if (views_.count(r.get()))
-        for (ir::op* user : users(k_, views_.at(r.get())))
+  std::vector<ir::op*> loads_into(value part) {
+    std::vector<ir::op*> found;
+    for (value place : {part, views_.count(part) ? views_.at(part) : nullptr})
+      if (place)
+        for (ir::op* user : users(k_, place))
           if (user->is(opcode::tile_load)) found.push_back(user);
     return found;
   }
@@ -436,7 +486,7 @@ class inserter {
     for (ir::op* user : users(k_, acc.result())) {
       std::replace(user->operands.begin(), user->operands.end(), acc.result(), place);
       if (user->is(opcode::mma)) products.push_back(user);
-      if (user->is(opcode::acc_read)) reads.push_back(user);
+      if (user->is(opcode::acc_read) || user->is(opcode::acc_write)) reads.push_back(user);  // either wants the products complete
     }
     bool together = products.size() == 1;
     for (ir::op* read : reads) together = together && read->parent == products[0]->parent;
@@ -505,7 +555,6 @@ class inserter {
   int prologue_end_ = 0;
   std::unique_ptr<ir::op>* start_ = nullptr;
   std::map<value, value> views_;
-  std::map<ir::op*, std::vector<ir::op*>> fill_loads_;
 };
 
 }  // namespace

@@ -54,10 +54,12 @@ class lowerer {
     if (has_tensor_memory(k_)) {
       for (ir::op* o : find_all(*who_.body, opcode::mma)) lower_tcgen05(*o);
       for (ir::op* o : find_all(*who_.body, opcode::acc_read)) lower_tensor_read(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::acc_write)) lower_tensor_write(*o);
     } else {
       for (ir::op* o : find_all(*who_.body, opcode::acc_make)) make_registers(*o);
       for (ir::op* o : find_all(*who_.body, opcode::mma)) lower_wgmma(*o);
       for (ir::op* o : find_all(*who_.body, opcode::acc_read)) lower_register_read(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::acc_write)) lower_register_write(*o);
       for (ir::op* o : find_all(*who_.body, opcode::acc_make)) ir::erase(*o);
     }
   }
@@ -144,6 +146,14 @@ class lowerer {
     ir::erase(read);
   }
 
+  void lower_register_write(ir::op& write) {
+    ir::builder b = ir::builder::before(k_, write);
+    value cell = cells_.at(write.operands[0]);
+    if (!read_before(write, cell)) b.make(opcode::wgmma_wait, {cell}, {}, {{"pending", newer_groups(write, cell)}});
+    b.set(cell, write.operands[1]);
+    ir::erase(write);
+  }
+
   // Groups committed after the product that wrote the accumulator: they may stay in flight. 0 where the order is not plain.
   static std::int64_t newer_groups(const ir::op& read, value cell) {
     std::int64_t commits = 0;
@@ -162,13 +172,14 @@ class lowerer {
   }
 
   // What an earlier read of the same region got, if nothing has written the accumulator since.
-  static value read_before(const ir::op& read, value cell) {
+  value read_before(const ir::op& read, value cell) {
     value found = nullptr;
     for (const auto& o : read.parent->ops) {
       if (o.get() == &read) break;
       if (o->is(opcode::var_get) && o->operands[0] == cell) found = o->result();
       auto look = [&](const ir::op& other) {
         if (other.is(opcode::wgmma_mma) && other.operands[0] == cell) found = nullptr;
+        if (other.is(opcode::acc_write) && cells_.at(other.operands[0]) == cell) found = nullptr;
       };
       look(*o);
       for (const auto& inner : o->regions) ir::walk(*inner, look);
@@ -213,14 +224,14 @@ class lowerer {
     ir::erase(mma);
   }
 
+  static const char* access_shape(const ir::type& t) { return t.layout->at(0, 1) == tile::coordinate{0, 2} ? "16x256b" : "32x32b"; }
+
   void lower_tensor_read(ir::op& read) {
     ir::builder b = ir::builder::before(k_, read);
-    value address = b.add(read.operands[0]->owner->operands[0], read.integer("column"));
-    value warp = b.binary(opcode::bit_and, b.simple(opcode::role_warp, tile::element::s32), b.integer(3));
-    value lanes = b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32));
+    const value address = tensor_address(b, read);
     const ir::type& t = read.result()->type;
     auto load = [&](ir::builder& at) {
-      value loaded = at.make(opcode::tmem_load, {at.add(address, lanes)}, {t}, {{"shape", std::string(t.layout->at(0, 1) == tile::coordinate{0, 2} ? "16x256b" : "32x32b")}}).result();
+      value loaded = at.make(opcode::tmem_load, {address}, {t}, {{"shape", std::string(access_shape(t))}}).result();
       return at.make(opcode::tmem_wait_load, {loaded}, {t}).result();
     };
     value ready;
@@ -233,6 +244,20 @@ class lowerer {
     }
     ir::replace_uses(k_.body, read.result(), ready);
     ir::erase(read);
+  }
+
+  value tensor_address(ir::builder& b, const ir::op& o) {
+    value address = b.add(o.operands[0]->owner->operands[0], o.integer("column"));
+    value warp = b.binary(opcode::bit_and, b.simple(opcode::role_warp, tile::element::s32), b.integer(3));
+    return b.add(address, b.binary(opcode::shl, b.cast(warp, tile::element::u32), b.integer(21, tile::element::u32)));
+  }
+
+  // The next product waits for all warps (insert-barriers), so each has only its own stores to wait for.
+  void lower_tensor_write(ir::op& write) {
+    ir::builder b = ir::builder::before(k_, write);
+    b.make(opcode::tmem_store, {write.operands[1], tensor_address(b, write)}, {}, {{"shape", std::string(access_shape(write.operands[1]->type))}});
+    b.make(opcode::tmem_wait_store);
+    ir::erase(write);
   }
 
   ir::kernel& k_;

@@ -35,6 +35,7 @@ class lowerer {
       b.make(opcode::shared_write, {write->operands[0], address}, {}, {{"swizzle", std::int64_t{write->operands[1]->type.swizzle_bytes}}});
       ir::erase(*write);
     }
+    for (ir::op* clear : find_all(*who_.body, opcode::tile_clear)) lower_clear(*clear);
     bool staged = false;
     for (ir::op* store : find_all(*who_.body, opcode::tile_store)) {
       if (store->has("stage")) {
@@ -97,6 +98,21 @@ class lowerer {
       }
     });
     ir::erase(load);
+  }
+
+  // Rows at or beyond the first read as zero. Most tiles are whole: then nothing is done.
+  void lower_clear(ir::op& clear) {
+    ir::builder b = ir::builder::before(k_, clear);
+    const ir::type& t = clear.operands[0]->type;
+    value address = clear.operands[0]->owner->operands[0], first = clear.operands[1];
+    b.when(b.compare("lt", first, b.integer(t.rows)), [&](ir::builder& z) {
+      z.make(opcode::shared_zero, {address, first}, {},
+             {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
+              {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who_.warps}}});
+      z.make(opcode::fence_async);
+      meet(z, who_);
+    });
+    ir::erase(clear);
   }
 
   // Ordinary loads into registers, then into the slot, a piece of a chunk at a time so that few registers are in flight.

@@ -28,6 +28,8 @@ void insert_barriers(ir::kernel& k);
 void lower_moves(ir::kernel& k);
 /// mma and acc.read become wgmma or tcgen05 instructions.
 void lower_mma(ir::kernel& k);
+/// Deferred stores that found no step leave in rounds of the MMA loop without products, not after it.
+void fold_rest(ir::kernel& k);
 /// Roles become branches on the warp index with register budgets.
 void split_roles(ir::kernel& k);
 /// The kernel may start while the one before it ends: it waits for that one before it touches memory, and lets its successor do the same.

@@ -20,6 +20,7 @@ const std::vector<pass>& pipeline_for(const std::string& target) {
       {"insert-barriers", insert_barriers, "rings still whole; later passes see only mbarrier ops"},
       {"lower-moves", lower_moves, "needs the barrier a load signals"},
       {"lower-mma", lower_mma, "after moves: register operands are staged by then"},
+      {"fold-rest", fold_rest, "after the lowerings that know an MMA loop by its products"},
       {"split-roles", split_roles, "last of the lowerings: it dissolves the role ops that counts are read from"},
       {"order-launches", order_launches, "after split-roles: all threads wait where they still run together"},
       {"simplify", simplify, "cleans what the lowerings left"},

@@ -53,7 +53,10 @@ std::vector<target> targets(engine& e, warp& w, const instruction& i, int lane, 
   return out;
 }
 
-void join_group(warp& w, int lane, std::uint64_t id) { w.of(lane).open_bulk.push_back(id); }
+void join_group(warp& w, int lane, std::uint64_t id, const instruction& i) {
+  w.of(lane).open_bulk.push_back(id);
+  w.of(lane).open_places.push_back(&i);
+}
 
 }  // namespace
 
@@ -99,7 +102,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       e.add_read(*from.home, from.offset, from.offset + bytes, id);
       e.read_stamps[id] = w.copy_clock;
       if (!x.reduce && mask == 0xFFFFU) e.async_global_write(w, id, to, bytes, &i);
-      join_group(w, l, id);
+      join_group(w, l, id, i);
       continue;
     }
     const bool cluster_form = x.to == space::shared_cluster;
@@ -223,7 +226,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
       e.issue(std::move(o));
       e.read_stamps[id] = w.copy_clock;
       if (!reduce) for (const box_piece& p : *pieces) if (p.kind == box_piece::what::copy) e.async_global_write(w, id, p.global, p.bytes, &i);
-      join_group(w, l, id);
+      join_group(w, l, id, i);
       continue;
     }
     for (const box_piece& p : *pieces) if (p.kind == box_piece::what::copy) e.race_global(w, p.global, p.bytes, false, &i, -1);
@@ -276,6 +279,7 @@ step op_bulk_group(engine& e, warp& w, context&, const instruction& i, lanes act
       thread_async& t = w.of(l);
       t.bulk_groups.push_back(std::move(t.open_bulk));
       t.open_bulk.clear();
+      t.open_places.clear();
       continue;
     }
     if (!w.async[static_cast<std::size_t>(l)]) continue;

@@ -392,7 +392,16 @@ void engine::touch_wgmma(warp& w, const instruction& i) {
     if (w.tensor_loads_pending && w.pinned[slot / 128] == 3) fault("race", "a register of a tcgen05.ld is touched before tcgen05.wait::ld", &w, &i);
     if (w.wgmmas.empty()) return;
     const std::uint8_t how_pinned = w.pinned[slot / 128];
-    if (how_pinned == 1 || (how_pinned == 2 && write)) fault("race", how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched before wgmma.wait_group" : "an A register of a wgmma in flight is written before wgmma.wait_group", &w, &i);
+    if (how_pinned != 1 && !(how_pinned == 2 && write)) return;
+    std::size_t in_groups = 0;
+    for (const std::size_t n : w.wgmma_groups) in_groups += n;
+    for (std::size_t k = w.wgmmas.size(); k-- > 0;) {
+      const wgmma_detail& x = code.detail<wgmma_detail>(*w.wgmmas[k].what);
+      const std::vector<std::uint32_t>& slots = how_pinned == 1 ? x.d_slots : x.a_slots;
+      if (std::none_of(slots.begin(), slots.end(), [&](std::uint32_t s) { return s / 128 == slot / 128; })) continue;
+      fault("race", cat(how_pinned == 1 ? "an accumulator register of a wgmma in flight is touched" : "an A register of a wgmma in flight is written", " before wgmma.wait_group: ", std::string(w.wgmmas[k].what->opcode), " of ",
+                        place_of(*w.wgmmas[k].what), in_groups < w.wgmmas.size() ? cat("; no wgmma.commit_group has followed the one of ", place_of(*w.wgmmas[in_groups].what)) : ""), &w, &i);
+    }
   });
 }
 

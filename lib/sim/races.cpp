@@ -347,7 +347,7 @@ void engine::check_async_reads(warp& w, cta& c, std::uint32_t offset, std::size_
           if (stamp <= most) continue;
         }
         fault("race", cat(byte_text(static_cast<std::uint32_t>(std::max<std::size_t>(g << 4, offset))), " is ", verb, " by ", agent_name(c, w.agent), " but an asynchronous operation of ", agent_name(c, k), " (", place_of_index(c.async_read_places[g]),
-                          ") that reads it is not known to have ended"), &w, i, lane < 0 || lane > 31 ? 0 : 1U << lane);
+                          ") that reads it is not known to have ended", !matrix && k == w.agent ? ungrouped_text(w) : ""), &w, i, lane < 0 || lane > 31 ? 0 : 1U << lane);
       }
     }
 }

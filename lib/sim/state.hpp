@@ -168,6 +168,7 @@ struct bulk_group { std::vector<std::uint64_t> operations; };
 /// Per-thread bookkeeping of bulk-group and cp.async completion.
 struct thread_async {
   std::vector<std::uint64_t> open_bulk;
+  std::vector<const instruction*> open_places;  // of open_bulk
   std::deque<std::vector<std::uint64_t>> bulk_groups;
   std::vector<std::uint64_t> open_copies;
   std::deque<std::vector<std::uint64_t>> copy_groups;
@@ -377,6 +378,7 @@ class engine {
   int index_of(const instruction* i) const;
   std::string place_of_index(int index) const;         // "ptx line 12, a.cpp:3"
   std::string place_of(const instruction& i) const;
+  std::string ungrouped_text(const warp& w) const;
   std::string agent_name(const cta& c, std::uint32_t agent) const;
   std::unordered_map<std::uint64_t, strong_place> strong_global_places;
   std::unordered_map<std::uint64_t, std::unique_ptr<global_page>> global_pages;

@@ -60,7 +60,7 @@ TEST_CASE("a kernel is assembled and its numbers are read") {
   CHECK(assemble(ptx::tma_copy, "sm_90a").used.static_shared_bytes >= 8);
 }
 
-TEST_CASE("setmaxnreg is in the code with .minnctapersm, and its loss without is an advisory") {
+TEST_CASE("C73: setmaxnreg is in the code with .minnctapersm, and its loss without is an advisory") {
   if (!have_assembler()) return;
   CHECK(sass_opcode_counts(assemble(ptx::trade, "sm_90a").cubin, "trade").at("USETMAXREG") == 2);
   std::string lost = ptx::trade;
@@ -110,7 +110,7 @@ TEST_CASE("refused PTX comes back with the first messages and the lines they poi
   CHECK(error_of([&] { assemble("", "sm_90a"); }) == "assembler-rejected");
 }
 
-TEST_CASE("PTX newer than the assembler is told apart, with both versions and the program") {
+TEST_CASE("C72: PTX newer than the assembler is told apart, with both versions and the program") {
   if (!have_assembler()) return;
   std::string text, newer = ptx::add;
   newer.replace(newer.find("8.0"), 3, "99.9");
@@ -121,7 +121,7 @@ TEST_CASE("PTX newer than the assembler is told apart, with both versions and th
   CHECK(text.find(assembler_path()) != std::string::npos);
 }
 
-TEST_CASE("PTX versions come from the table of releases, unknown releases count as the newest known") {
+TEST_CASE("C72: PTX versions come from the table of releases, unknown releases count as the newest known") {
   const auto is = [](const char* assembler, int major, int minor) {
     const ptx_version v = newest_ptx(assembler);
     return v.major == major && v.minor == minor;

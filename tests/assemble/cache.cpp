@@ -280,7 +280,7 @@ TEST_CASE("entries that are made at the same time do not wait for each other") {
   CHECK(c.counters().lock_timeouts == 0);
 }
 
-TEST_CASE("several processes that fill one cold cache all succeed and make each entry once") {
+TEST_CASE("C69: several processes that fill one cold cache all succeed and make each entry once") {
   temporary_folder at;
   const std::string log = at.path() + "/made";
   constexpr int processes = 8, kernels = 8;

@@ -111,6 +111,22 @@ std::vector<run_case> tile_runs() {
     c.output = empty({64, 32}, c.expected.size());
     all.push_back(std::move(c));
   }
+  for (const layout& l : {wgmma_accumulator(64, 48, 4), blocked(64, 48, 4, 4), tmem_rows_32x32b(128, 48, 4)}) {  // odd columns come first, even ones behind
+    run_case c = new_run("every other column", 4);
+    value out = add_parameter(*c.kernel, "out", type::view_of(element::s32, 2));
+    builder b(*c.kernel, c.kernel->body);
+    const layout half = halved_columns(l);
+    value v = numbered(b, l, element::s32);
+    const auto every_other = [&](int first) { return b.make(opcode::every_other, {v}, {type::tile_of(element::s32, l.rows, 24).with_layout(half)}, {{"first", std::int64_t{first}}}).result(); };
+    value even = every_other(0), odd = every_other(1);
+    store(b, b.make(opcode::interleave, {odd, even}, {type::tile_of(element::s32, l.rows, 48).with_layout(doubled_columns(half))}).result(), out);
+    std::vector<std::int32_t> expected;
+    for (int row = 0; row < l.rows; ++row)
+      for (int col = 0; col < 48; ++col) expected.push_back(row * 48 + (col ^ 1));
+    c.expected = bytes_of(expected);
+    c.output = empty({l.rows, 48}, c.expected.size());
+    all.push_back(std::move(c));
+  }
   {
     run_case c = new_run("layouts inside a role count warps from the role's first", 6);
     value out = add_parameter(*c.kernel, "out", type::view_of(element::s32, 2));

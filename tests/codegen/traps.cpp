@@ -57,7 +57,7 @@ TEST_CASE("a loop of a known number of MMAs is not unrolled") {
   }
 }
 
-TEST_CASE("setmaxnreg is not ignored: the entry's register count is known") {
+TEST_CASE("C73: setmaxnreg is not ignored: the entry's register count is known") {
   auto k = make_body("sm_90a", 12, [](ir::kernel&, builder& b) {
     value producer = b.compare("lt", b.simple(opcode::warp_id, element::s32), b.integer(4));
     b.when(

@@ -239,7 +239,7 @@ TEST_CASE("many threads share both sessions") {
   CHECK(wrong == 0);
 }
 
-TEST_CASE("one thread switches between the two, and what it has current stays current") {
+TEST_CASE("C70: one thread switches between the two, and what it has current stays current") {
   TLX_TWO_MACHINES();
   for (int i = 0; i < 3; ++i) {
     CHECK(right(first(), 10));
@@ -255,7 +255,7 @@ TEST_CASE("one thread switches between the two, and what it has current stays cu
   }
 }
 
-TEST_CASE("data and stream on GPU 1 while GPU 0 is current: right on the session of GPU 1") {
+TEST_CASE("C70: data and stream on GPU 1 while GPU 0 is current: right on the session of GPU 1") {
   TLX_TWO_SIDES_ON_GPUS();
   const with_current mine(first().ordinal());
   runtime::stream s(*second().on);

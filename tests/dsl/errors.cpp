@@ -6,6 +6,7 @@
 
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/support/error.hpp"
+#include "tlx/support/text.hpp"
 
 using namespace tlx;
 using namespace tlx::literals;
@@ -48,14 +49,23 @@ TEST_CASE("a kernel's name is a symbol") {
 }
 
 TEST_CASE("a value does not leave the loop, branch or role it was made in") {
+  constexpr int made = __LINE__ + 4;
   const diagnostic d = refusal([](block&, const arguments& in) {
-    std::optional<tlx::index> kept;
-    for_each(in.n, [&](tlx::index i) { kept.emplace(i + 1); });
-    when(*kept > 3, [] {});
+    std::optional<decltype(fetch<8, 64>(in.x.at(0, 0)))> kept;
+    for_each(in.n, [&](tlx::index i) {
+      kept.emplace(fetch<8, 64>(in.x.at(i, 0)));
+    });
+    store(in.x.at(0, 0), *kept);
   });
   CHECK(d.id == "value-escapes");
+  CHECK(d.what == cat("a value made inside a loop, branch or role at errors.cpp:", made, " is used outside of it"));
   CHECK(d.context == "kernel \"k\"");
   CHECK(d.fix.size() == 2);
+  CHECK(refusal([](block&, const arguments& in) {
+          std::optional<tlx::index> kept;
+          for_each(in.n, [&](tlx::index i) { kept.emplace(i + 1); });
+          when(*kept > 3, [] {});
+        }).id == "value-escapes");
   CHECK(refusal([](block&, const arguments& in) {
           std::optional<tlx::index> kept;
           when(in.n > 0, [&] { kept.emplace(in.n * 2); });

@@ -13,6 +13,9 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/attention.hpp"
+#include "tests/support/problems.hpp"
+#include "tlx/bundle/write.hpp"
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/jit/compile.hpp"
 #include "tlx/jit/stored.hpp"
@@ -150,6 +153,30 @@ TEST_CASE("a bundle is asked first, then the cache, then the compiler, and each 
   CHECK(s.counters().bundle_hits == 1);
   CHECK(s.counters().bundle_misses == 2);
   for (int i = 30; i < 33; ++i) CHECK(right_result(*m, s, i));
+}
+
+TEST_CASE("a bundle of the library's kernels, as tlxc build makes it, serves the one-call functions: nothing is compiled") {
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    CAPTURE(target);
+    std::vector<bundle::compiled> made;
+    for (const host::library_kernel& k : host::library_kernels())
+      if (k.name == "gemm_bf16_128x128_nt" || k.name == "gemm_bf16_128x256_nt_bias_silu" || k.name == "block_attention_bf16_d64")
+        made.push_back({k.name, "", jit::compile(*k.trace(target), {.assemble = false, .use_cache = false})});
+    REQUIRE(made.size() == 3);
+    const std::string file = bundle::pack({}, std::move(made), {.cubin = false, .ptx = true});
+    const auto m = sim::open(target, {.processor_count = 2});
+    host::session s(*m, {.bundle = bundle::by_name(bundle::bundle::of_memory(file.data(), file.size()))});
+    problems::gemm_problem plain(*m, {.m = 136, .n = 72, .k = 80}), with_bias(*m, {.m = 136, .n = 512, .k = 80, .bias = true, .activate = host::activation::silu});
+    problems::attention_problem scores(*m, {.lengths = {0, 65, 7}});
+    plain.run(s);
+    with_bias.run(s);
+    scores.run(s);
+    CHECK(plain.check().ok);
+    CHECK(with_bias.check().ok);
+    CHECK(scores.check().ok);
+    CHECK(s.counters().bundle_hits == 3);
+    CHECK(s.counters().bundle_misses + s.counters().cache_hits + s.counters().compiled == 0);
+  }
 }
 
 TEST_CASE("what takes long is a line in the log, what does not is none") {

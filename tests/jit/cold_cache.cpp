@@ -31,7 +31,7 @@ std::unique_ptr<ir::kernel> small_kernel(int number) {
 
 }  // namespace
 
-TEST_CASE("16 processes and 16 kernels on one cold cache: no error, and each kernel is compiled once") {
+TEST_CASE("C69: 16 processes and 16 kernels on one cold cache: no error, and each kernel is compiled once") {
   const std::string folder = cat(TLX_BINARY_DIR, "/test_cold_cache.", getpid());
   setenv("TLX_CACHE", folder.c_str(), 1);
   constexpr int processes = 16, kernels = 16;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "tests/support/skip.hpp"
 #include "tlx/dsl/kernel.hpp"
@@ -84,12 +85,16 @@ TEST_CASE("compiling twice gives the same text") {
   }
 }
 
-TEST_CASE("the kernel's description is that of its arguments") {
+TEST_CASE("C76: a kernel's description has all that a launch needs: entry, threads, shared bytes, grid, arguments") {
   const device::kernel k = jit::compile(*copy(), text_only);
   CHECK(k.name == "copy");
   CHECK(k.entry == "copy");
   CHECK(k.target == "sm_90a");
   CHECK(k.block.x == 128);
+  CHECK(k.cluster.x == 1);
+  CHECK(k.dynamic_shared_bytes == 0);  // its copy goes through registers
+  CHECK(k.grid_x == "1");
+  CHECK(k.used.static_shared_bytes <= 0);
   REQUIRE(k.parameters.size() == 3);
   CHECK(k.parameters[0].name == "x");
   CHECK(k.parameters[0].rank == 2);
@@ -127,24 +132,61 @@ TEST_CASE("an observer sees every pass, the LLVM module and the PTX") {
   CHECK(times.back().stage == "ptx");
 }
 
-TEST_CASE("the second compile is a hit, and a captured constant or an option is another entry") {
+TEST_CASE("C66: the second compile is a hit, and a captured constant is another entry") {
   CHECK(first_stage(*copy("cached")) == "check-roles");
   CHECK(first_stage(*copy("cached")) == "cache");
-  CHECK(first_stage(*copy("cached", 2)) == "check-roles");  // C66
+  CHECK(first_stage(*copy("cached", 2)) == "check-roles");
   CHECK(first_stage(*copy("cached", 2)) == "cache");
-  CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*copy(), {.assemble = false, .line_info = false}));
-  auto other = copy();
-  other->target = "sm_100a";
-  CHECK(jit::stored_key(*copy(), {.assemble = false}) != jit::stored_key(*other, {.assemble = false}));  // C67
+}
+
+TEST_CASE("C67: another target is another entry, with its suffix") {
+  std::set<std::string> keys;
+  for (const char* target : {"sm_90a", "sm_100a", "sm_100f", "sm_103a", "sm_90"}) {
+    auto k = copy();
+    k->target = target;
+    keys.insert(jit::stored_key(*k, {.assemble = false}));
+  }
+  CHECK(keys.size() == 5);
+}
+
+TEST_CASE("C68: an option that changes code is another entry, one that only prints is not") {
+  const std::string plain = jit::stored_key(*copy(), {.assemble = false});
+  CHECK(plain != jit::stored_key(*copy(), {.assemble = false, .line_info = false}));
   const auto watched = [](jit::watch_options how) {
     jit::compile_options options{.assemble = false};
     options.watch = how;
     return jit::stored_key(*copy(), options);
   };
-  CHECK(watched({}) == jit::stored_key(*copy(), {.assemble = false}));
+  CHECK(watched({}) == plain);
   CHECK(watched({.seconds = 1}) != watched({}));
   CHECK(watched({.seconds = 2}) != watched({.seconds = 1}));
   CHECK(watched({.seconds = 1, .bounds = true}) != watched({.seconds = 1}));
+  {
+    environment unchecked("TLX_CHECK", "off");
+    CHECK(jit::stored_key(*copy(), {.assemble = false}) != plain);
+  }
+  {
+    environment watching("TLX_WATCH", "3");
+    CHECK(jit::stored_key(*copy(), {.assemble = false}) == watched({.seconds = 3}));
+  }
+  environment printing("TLX_PRINT", "ptx");
+  CHECK(jit::stored_key(*copy(), {.assemble = false}) == plain);
+}
+
+TEST_CASE("C74: what an assembler made is kept under that assembler, and PTX is the same whoever assembles it later") {
+  const auto key_with = [](const std::string& file, const char* text, bool assemble) {
+    const std::string path = cache_folder + file;
+    std::ofstream(path) << text;
+    fs::permissions(path, fs::perms::owner_all);
+    environment use("TLX_PTXAS", path);
+    const std::string key = jit::stored_key(*copy(), {.assemble = assemble});
+    fs::remove(path);
+    return key;
+  };
+  const std::string first = key_with(".older", "#!/bin/sh\necho release 13.0, V13.0.88\n", true);
+  CHECK(key_with(".newer", "#!/bin/sh\necho release 13.1, V13.1.80\n", true) != first);
+  CHECK(key_with(".older", "#!/bin/sh\necho release 13.0, V13.0.88.1\n", true) != first);  // replaced in its place
+  CHECK(key_with(".older", "#!/bin/sh\n", false) == key_with(".newer", "#!/bin/sh\nexit 1\n", false));
 }
 
 TEST_CASE("what the cache gives back is what was compiled") {

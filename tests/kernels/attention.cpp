@@ -15,7 +15,7 @@ namespace {
 void expect_pass(test::machine_under_test& m, const attention_case& c, std::uint64_t seed) {
   std::string lengths;
   for (size_t i = 0; i < std::min<size_t>(c.lengths.size(), 12); ++i) lengths += cat(c.lengths[i], " ");
-  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " block ", c.block, c.causal ? " causal" : "", " D ", c.dimension, " heads ", c.heads, " key heads ", c.key_heads, c.rotary ? " rotary" : "", c.by_token ? " by token" : "", " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
+  CAPTURE(cat(tile::name(c.type), c.backward ? " backward" : " forward", " block ", c.block, c.causal ? " causal" : "", " D ", c.dimension, " heads ", c.heads, " key heads ", c.key_heads, c.rotary ? " rotary" : "", c.by_token ? " by token" : "", c.interleaved ? " interleaved" : "", c.values ? " values" : "", c.applied ? " applied" : "", " pad ", c.pad, " head-major ", c.head_major, " lengths ", lengths));
   try {
     problems::attention_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -150,12 +150,24 @@ TEST_CASE("heads of q share heads of k and v") {
   });
 }
 
-TEST_CASE("gradients are rotated back, by position and by token") {
+TEST_CASE("q and k are rotated on their way to the products, and their gradients back, by position and by token, halves and neighbours") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const int d : {64, 128})
-      for (const bool by_token : {false, true}) {
-        expect_pass(m, {.lengths = {65, 0, 1, 64, 130}, .heads = 2, .dimension = d, .poisoned = {2}, .backward = true, .rotary = true, .by_token = by_token}, 3);
-        expect_pass(m, {.lengths = {70, 9}, .heads = 3, .dimension = d, .causal = true, .type = half, .pad = 8, .backward = true, .rotary = true, .by_token = by_token}, 5);
+      for (const bool by_token : {false, true})
+        for (const bool interleaved : {false, true}) {
+          expect(m, {.lengths = {65, 0, 1, 64, 130}, .heads = 2, .dimension = d, .poisoned = {2}, .rotary = true, .by_token = by_token, .interleaved = interleaved}, 3);
+          expect(m, {.lengths = {70, 9}, .heads = 3, .dimension = d, .causal = true, .type = half, .pad = 8, .rotary = true, .by_token = by_token, .interleaved = interleaved}, 5);
+        }
+  });
+}
+
+TEST_CASE("v may be rotated too, operands may come rotated, and heads of q may share rotated heads of k") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128})
+      for (const bool interleaved : {false, true}) {
+        expect(m, {.lengths = {65, 1, 64}, .heads = 2, .dimension = d, .poisoned = {1}, .rotary = true, .interleaved = interleaved, .values = true}, 3);
+        expect_pass(m, {.lengths = {70, 3}, .heads = 2, .dimension = d, .backward = true, .rotary = true, .interleaved = interleaved, .applied = true}, 4);
+        expect_pass(m, {.lengths = {70, 3}, .heads = 4, .key_heads = 2, .dimension = d, .rotary = true, .interleaved = interleaved}, 5);
       }
   });
 }

@@ -120,10 +120,12 @@ TEST_CASE("attention refuses shapes, heads and types that it was not built for, 
     p.dimension = 128;
     CHECK(error_of([&] { host::block_attention_backward(*m.with, t, t, t, t, t, t, t, p); }) == "attention-heads");
     p.heads = p.key_heads = 1;
-    p.block = p.dimension = 64;
+    p.block = 64;
+    p.dimension = 96;
     p.rotary.cos = p.rotary.sin = memory.where();
     CHECK(run(p) == "attention-rotary");
     p.rotary = {};
+    p.dimension = 64;
     p.type = tile::element::f32;
     CHECK(run(p) == "attention-type");
   });

@@ -16,9 +16,10 @@ struct input {
   std::vector<std::byte> bytes;
 };
 
-/// Square matrices of 264 with NaN between their rows: more K tiles than stages, several tiles for the one processor, tails everywhere. Ascending whole
-/// numbers, normal floats.
-std::vector<input> inputs_of(const ir::kernel& k);
+/// Square matrices, alone or two, with NaN between their rows. Of 264: more K tiles than stages in 16 bits, several tiles for the one processor, tails
+/// everywhere. Jagged kernels get four sequences in 200 tokens. Normal numbers of each element type, so that no shift, stride or exchange of operands
+/// finds the same values again.
+std::vector<input> inputs_of(const ir::kernel& k, std::int64_t extent = 264);
 /// Copies them to a machine, into buffers that `on` keeps.
 std::vector<device::value> put(const std::vector<input>& inputs, device::machine& m, std::vector<device::buffer>& on);
 

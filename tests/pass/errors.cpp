@@ -112,6 +112,7 @@ TEST_CASE("tiles and slots belong to a role where there are roles, and roles sta
 }
 
 TEST_CASE("shared memory, tensor memory and occupancy are counted, and the message lists who takes what") {
+  constexpr int ring_line = __LINE__ + 3;
   auto ring_of_stages = [](auto stages) {
     return [](block& cta, const arguments& in) {
       auto ab = cta.ring<decltype(stages)::value>("ab", shared<bf16, 128, 64>, shared<bf16, 256, 64>);
@@ -127,6 +128,10 @@ TEST_CASE("shared memory, tensor memory and occupancy are counted, and the messa
   CHECK(big.id == "shared-memory-exceeded");
   CHECK(big.what.find("a CTA has 232448") != std::string::npos);
   CHECK(big.what.find("ring \"ab\", 5 stages: 245760") != std::string::npos);
+  CHECK(big.where.line == ring_line);
+  CHECK(big.fix[0] == "at most 4 stages of ring \"ab\" fit, of 49152 bytes each");
+  const diagnostic far = refusal(ring_of_stages(std::integral_constant<int, 11>{}));
+  CHECK(far.fix[0] == big.fix[0]);
   CHECK(id(ring_of_stages(std::integral_constant<int, 4>{})) == "");
 
   auto two_accumulators = [](auto cols) {
@@ -201,6 +206,9 @@ TEST_CASE("an accumulator fits the warps that use it") {
   CHECK(id(product(i128{}, 4)) == "");
   for (const int warps : {1, 2, 3, 6, 8}) CHECK(id(product(i64{}, warps)) == "accumulator-shape");
   CHECK(id(product(i96{}, 4)) == "accumulator-shape");
+  CHECK(refusal(product(i64{}, 6)).fix[0] == "use 4 warps for 64 rows");
+  CHECK(refusal(product(i128{}, 12)).fix[0] == "use 4 or 8 warps for 128 rows");
+  CHECK(refusal(product(i96{}, 4)).fix[0] == "use a multiple of 64 rows, 128 instead of 96, and 4 warps");
   CHECK(id(product(i64{}, 4), "sm_100a") == "");
   CHECK(id(product(i128{}, 4), "sm_100a") == "");
   CHECK(id(product(i96{}, 4), "sm_100a") == "accumulator-shape");

@@ -55,6 +55,37 @@ TEST_CASE("results of attention's backward pass are staged where operands were, 
   CHECK(k->shared_bytes < 5 * 8192 + 1024);
 }
 
+TEST_CASE("what threads have read and rotated takes the slot that it came from, and results the slots of rotated operands") {
+  using kernels::rotary_pairs;
+  auto k = trace<kernels::attention_rotary_backward_arguments<bf16>>("k", "sm_90a", [](block& cta, const auto& in) {
+    kernels::block_attention_rotary_backward<bf16, 64, 64, rotary_pairs::halves>(cta, in);
+  });
+  test::run_passes(*k, "assign-shared-memory");
+  const auto at = slots_of(*k);
+  CHECK(at.at("rotated q") == at.at("q"));
+  CHECK(at.at("rotated k") == at.at("k"));
+  CHECK(at.at("ds") == at.at("v"));
+  std::vector<std::int64_t> stages;  // dv, the halves of dq, the halves of dk
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (o.is(opcode::tile_store)) stages.push_back(o.integer("stage"));
+  });
+  CHECK(stages == std::vector<std::int64_t>{at.at("do"), at.at("k"), at.at("k") + 4096, at.at("q"), at.at("q") + 4096});
+}
+
+TEST_CASE("every part of a slot of jagged rows is zeroed beyond the valid ones, by one meeting of the warps") {
+  auto k = trace<kernels::attention_rotary_arguments<bf16>>("k", "sm_90a", [](block& cta, const auto& in) {
+    kernels::block_attention_rotary<bf16, 64, 64, kernels::rotary_pairs::halves>(cta, in);
+  });
+  test::run_passes(*k, "insert-barriers");
+  std::map<const ir::region*, std::set<ir::value>> zeroed;
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (o.is(opcode::shared_zero)) zeroed[o.parent].insert(o.operands[0]);
+  });
+  std::multiset<size_t> tiles;
+  for (const auto& [region, addresses] : zeroed) tiles.insert(addresses.size());
+  CHECK(tiles == std::multiset<size_t>{1, 2, 2});  // v, the halves of q and of k
+}
+
 TEST_CASE("a slot that a product of a loop reads is not dead inside of the loop") {
   for (const char* target : {"sm_90a", "sm_100a"}) {
     auto k = trace<kernels::attention_backward_arguments<bf16>>("k", target, [](block& cta, const auto& in) { kernels::block_attention_backward_grouped<bf16, 64, 128>(cta, in); });

@@ -141,6 +141,32 @@ TEST_CASE("stores move behind the next tile's products where registers for the w
   CHECK(stores(with_bias(kernels::gemm_plan<128, 256, 64, 4>{})) == std::vector<int>{4, 0, 0});  // 128 + 64 registers and what it loads: too many
 }
 
+TEST_CASE("stores that found no step leave in rounds of the MMA loop without products: their code is there once") {
+  auto before = product<256>("sm_90a"), after = product<256>("sm_90a");
+  test::run_passes(*before, "lower-mma");
+  test::run_passes(*after, "fold-rest");
+  CHECK(test::count_ops(*before, opcode::tma_store) == 8);
+  CHECK(test::count_ops(*after, opcode::tma_store) == 4);
+  int products_guarded = 0, stores_guarded = 0;
+  const auto guard_of = [](const ir::op& o, const ir::op& loop) {  // the outermost condition inside of the loop
+    const ir::op* guard = nullptr;
+    for (const ir::region* r = o.parent; r->parent != &loop; r = r->parent->parent) guard = r->parent;
+    return guard;
+  };
+  ir::walk(after->body, [&](const ir::op& loop) {
+    if (!loop.is(opcode::for_loop) || !loop.has("deferred")) return;
+    CHECK(loop.operands[1]->owner->is(opcode::max));  // rounds, or the pieces of a waiting tile
+    const ir::value rounds = loop.operands[1]->owner->operands[0];
+    ir::walk(*loop.regions[0], [&](const ir::op& o) {
+      const ir::op* guard = o.is(opcode::wgmma_mma) || o.is(opcode::mbarrier_wait) || o.is(opcode::tma_store) ? guard_of(o, loop) : nullptr;
+      if (o.is(opcode::tma_store)) stores_guarded += guard && guard->has("due");
+      else if (guard) products_guarded += guard->operands[0]->owner->is(opcode::compare) && guard->operands[0]->owner->operands[1] == rounds;
+    });
+  });
+  CHECK(products_guarded == 5);  // four products and the wait for their slot
+  CHECK(stores_guarded == 4);
+}
+
 TEST_CASE("a slot that closes before its values are stored is let go after the last chunk") {
   auto k = trace<arguments>("k", "sm_100a", [](block& cta, const arguments& in) {
     auto a = cta.ring<2>("a", shared<bf16, 128, 64>);

@@ -80,7 +80,7 @@ TEST_CASE("without a current context there is no machine in it") {
   CHECK(said.find("cuCtxSetCurrent") != std::string::npos);
 }
 
-TEST_CASE("an argument that the GPU does not reach is named, and whose memory it is") {
+TEST_CASE("C75: an argument that the GPU does not reach is named, and whose memory it is") {
   fake().reset();
   const auto m = runtime::open(0);
   const device::kernel k = one_view();
@@ -93,6 +93,12 @@ TEST_CASE("an argument that the GPU does not reach is named, and whose memory it
   CHECK(said.find("of the host, or released") != std::string::npos);
   CHECK(error_of([&] { runtime::check_pointers(*m, k, {device::view_value(0, {8})}); }) == "");      // an absent tensor
   CHECK(error_of([&] { runtime::check_pointers(*m, k, {device::view_value(0x10, {0})}); }) == "");   // an empty one
+  const device::address freed = m->allocate(100);
+  runtime::check_pointers(*m, k, {device::view_value(freed, {8})});
+  m->release(freed);
+  fake().fail("cuPointerGetAttribute", 1);  // what the driver answers for memory that was given back
+  CHECK(error_of([&] { runtime::check_pointers(*m, k, {device::view_value(freed, {8})}); }, &said) == "pointer-not-on-device");
+  CHECK(said.find("argument \"x\"") != std::string::npos);
 }
 
 TEST_CASE("the driver is asked once for an allocation, and again after memory was released") {

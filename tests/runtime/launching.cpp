@@ -220,7 +220,7 @@ TEST_CASE("a refused launch names call, error, kernel and numbers, and the cause
   CHECK(has(refused([](auto& h) { h.dynamic_shared_bytes = 232448; }), "232448 dynamic and 512 static bytes"));
 }
 
-TEST_CASE("the caller's own context stays current, and a thread without one can launch") {
+TEST_CASE("C71: the caller's own context stays current, and a thread without one can launch") {
   machine_with_kernel m;
   CHECK(fake().pushed() == 0);
   std::thread([&] { m.gpu->run(*m.code, "k", small()); CHECK(fake().pushed() == 0); }).join();

@@ -19,8 +19,11 @@ struct attention_case {
   std::vector<int> poisoned = {}; // sequences whose inputs are NaN; their results are not looked at
   float sigma = 1;                // standard deviation of the inputs
   bool backward = false;          // dq, dk, dv instead of o
-  bool rotary = false;            // backward: q and k are taken as rotated, by position
+  bool rotary = false;            // q and k are rotated, by position
   bool by_token = false;          // rotary: by token
+  bool interleaved = false;       // rotary: columns 2i and 2i + 1
+  bool values = false;            // rotary: v too
+  bool applied = false;           // rotary, backward: q, k (and v) come rotated
 };
 
 /// Block attention over jagged sequences. Everything around the sequences is NaN in every tensor and must not leak; nor may one sequence into another.
@@ -57,7 +60,7 @@ class attention_problem {
     p.offsets = offsets_on_.where();
     p.batch = static_cast<std::int64_t>(c_.lengths.size());
     p.stream = stream;
-    if (c_.rotary) p.rotary = {tables_on_[0].where(), tables_on_[1].where(), table_rows_, c_.by_token};
+    if (c_.rotary) p.rotary = {tables_on_[0].where(), tables_on_[1].where(), table_rows_, c_.by_token, c_.interleaved, c_.values, c_.applied};
     auto at = [&](std::size_t i) { return host::tokens{tensors_[i].on.where() + static_cast<std::uint64_t>(guard_) * 2, tensors_[i].token_stride, tensors_[i].head_stride}; };
     if (c_.backward) host::block_attention_backward(s, at(0), at(1), at(2), at(3), at(4), at(5), at(6), p);
     else host::block_attention(s, at(0), at(1), at(2), at(3), p);
@@ -174,28 +177,32 @@ class attention_problem {
       if (!tables_[i].empty()) tables_on_[i].write(tables_[i].data(), tables_[i].size() * 4);
     }
   }
-  void rotate_back(bounded_matrix& g, std::int64_t angle) const {
-    const auto entry = [&](int which) {
-      return [&, which](std::int64_t i, std::int64_t d) { return static_cast<double>(tables_[which][static_cast<std::size_t>((angle + i) * (c_.dimension / 2) + d)]); };
-    };
-    problems::rotate_back(g, entry(0), entry(1));
+  rotary_rule angles_from(std::int64_t row) const {
+    const auto table = [this, row](int which) { return [this, row, which](std::int64_t i, std::int64_t d) { return tables_[which][static_cast<std::size_t>((row + i) * (c_.dimension / 2) + d)]; }; };
+    return {c_.interleaved, table(0), table(1)};
   }
 
   // One block of one head of k and v, with all heads of q that share it.
   void check_block(std::int64_t first, std::int64_t rows, std::int64_t key_head, std::int64_t angle, const std::vector<std::vector<std::uint16_t>>& got, verdict& v, std::vector<score>& scores) const {
     const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), .causal = c_.causal};
     const std::int64_t group = c_.heads / c_.key_heads;
-    const bounded_matrix k = input(1, first, rows, key_head), w = input(2, first, rows, key_head);
+    const rotary_rule turn = c_.rotary ? angles_from(angle) : rotary_rule{};
+    const bool rotates = c_.rotary && !(c_.backward && c_.applied);
+    const auto operand = [&](std::size_t which, std::int64_t head) {
+      const bounded_matrix x = input(which, first, rows, head);
+      return rotates && (which < 2 || c_.values) ? rotated(x, turn, c_.type) : x;
+    };
+    const bounded_matrix k = operand(1, key_head), w = operand(2, key_head);
     bounded_matrix dk(rows, c_.dimension), dv(rows, c_.dimension);
     for (std::int64_t h = key_head * group; h < (key_head + 1) * group; ++h) {
-      const bounded_matrix q = input(0, first, rows, h);
+      const bounded_matrix q = operand(0, h);
       if (!c_.backward) {
         compare(0, first, h, block_result(rule, q, k, w), got[0], v, scores[0]);
         continue;
       }
       std::vector<bounded_matrix> gradients = block_gradients(rule, q, k, w, input(3, first, rows, h));
       if (c_.rotary)
-        for (int i : {0, 1}) rotate_back(gradients[static_cast<std::size_t>(i)], angle);
+        for (int i = 0; i < (c_.values ? 3 : 2); ++i) rotate_back(gradients[static_cast<size_t>(i)], turn);
       compare(0, first, h, gradients[0], got[0], v, scores[0]);
       dk.add(gradients[1]);
       dv.add(gradients[2]);

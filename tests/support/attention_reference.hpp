@@ -1,5 +1,6 @@
 // Block attention of one block in float64, with the error that each element may have, derived from the magnitudes that went into it.
 #pragma once
+#include <functional>
 #include <limits>
 
 #include "tests/support/problems.hpp"
@@ -54,17 +55,38 @@ inline bounded_matrix product(const bounded_matrix& a, const bounded_matrix& b) 
   return m;
 }
 
-/// Column d with column d + half: g times the transpose of the rotation, in f32 with a rounding for each product and sum. cos(i, d), sin(i, d).
-template <class Cos, class Sin>
-void rotate_back(bounded_matrix& g, Cos&& cos, Sin&& sin) {
-  const std::int64_t half = g.cols / 2;
+/// The pairs of columns that a rotary embedding turns together, and their angles: cos(i, pair), sin(i, pair).
+struct rotary_rule {
+  bool interleaved = false;  // pair d: columns 2d and 2d + 1; otherwise d and d + D / 2
+  std::function<float(std::int64_t, std::int64_t)> cos, sin;
+  std::int64_t first(std::int64_t pair) const { return interleaved ? 2 * pair : pair; }
+  std::int64_t second(std::int64_t pair, std::int64_t columns) const { return interleaved ? 2 * pair + 1 : pair + columns / 2; }
+};
+
+/// What a kernel makes of x on its way to a product, to the bit: f32 with a rounding for each product and sum, then rounded to the type.
+inline bounded_matrix rotated(const bounded_matrix& x, const rotary_rule& by, tile::element type) {
+  bounded_matrix y(x.rows, x.cols);
+  for (std::int64_t i = 0; i < x.rows; ++i)
+    for (std::int64_t d = 0; d < x.cols / 2; ++d) {
+      const std::int64_t one = by.first(d), two = by.second(d, x.cols);
+      const float c = by.cos(i, d), s = by.sin(i, d), a = static_cast<float>(x.at(i, one)), b = static_cast<float>(x.at(i, two));
+      const volatile float ac = a * c, bs = b * s, as = a * s, bc = b * c;  // volatile: no fused multiply-add
+      y.at(i, one) = decode(encode(ac - bs, type), type);
+      y.at(i, two) = decode(encode(as + bc, type), type);
+    }
+  return y;
+}
+
+/// g times the transpose of the rotation, in f32 with a rounding for each product and sum.
+inline void rotate_back(bounded_matrix& g, const rotary_rule& by) {
   for (std::int64_t i = 0; i < g.rows; ++i)
-    for (std::int64_t d = 0; d < half; ++d) {
-      const double c = cos(i, d), s = sin(i, d), x = g.at(i, d), y = g.at(i, d + half), dx = g.off(i, d), dy = g.off(i, d + half);
-      g.at(i, d) = x * c + y * s;
-      g.at(i, d + half) = y * c - x * s;
-      g.off(i, d) = dx * std::abs(c) + dy * std::abs(s) + 0x1p-22 * (std::abs(x * c) + std::abs(y * s));
-      g.off(i, d + half) = dy * std::abs(c) + dx * std::abs(s) + 0x1p-22 * (std::abs(y * c) + std::abs(x * s));
+    for (std::int64_t d = 0; d < g.cols / 2; ++d) {
+      const std::int64_t one = by.first(d), two = by.second(d, g.cols);
+      const double c = by.cos(i, d), s = by.sin(i, d), x = g.at(i, one), y = g.at(i, two), dx = g.off(i, one), dy = g.off(i, two);
+      g.at(i, one) = x * c + y * s;
+      g.at(i, two) = y * c - x * s;
+      g.off(i, one) = dx * std::abs(c) + dy * std::abs(s) + 0x1p-22 * (std::abs(x * c) + std::abs(y * s));
+      g.off(i, two) = dy * std::abs(c) + dx * std::abs(s) + 0x1p-22 * (std::abs(y * c) + std::abs(x * s));
     }
 }
 

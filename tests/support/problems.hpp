@@ -32,21 +32,25 @@ inline double decode(std::uint16_t bits, tile::element e) {
 inline double roundoff(tile::element e) { return e == tile::element::bf16 ? 0x1p-8 : 0x1p-11; }
 inline std::uint16_t nan_bits() { return 0x7fff; }  // NaN in bf16 and f16
 
+/// Nearest even.
+inline std::uint16_t encode(float x, tile::element e) {
+  std::uint16_t bits;
+  if (e == tile::element::bf16) {
+    const bf16 r(x);
+    std::memcpy(&bits, &r, 2);
+  } else {
+    const f16 r(x);
+    std::memcpy(&bits, &r, 2);
+  }
+  return bits;
+}
+
 /// Normal values of standard deviation `sigma` rounded to `e`.
 inline std::vector<std::uint16_t> random_values(std::size_t count, tile::element e, std::uint64_t seed, float sigma = 1) {
   std::mt19937_64 bits(seed);
   std::normal_distribution<float> normal(0, sigma);
   std::vector<std::uint16_t> values(count);
-  for (auto& v : values) {
-    const float x = normal(bits);
-    if (e == tile::element::bf16) {
-      const bf16 r(x);
-      std::memcpy(&v, &r, 2);
-    } else {
-      const f16 r(x);
-      std::memcpy(&v, &r, 2);
-    }
-  }
+  for (auto& v : values) v = encode(normal(bits), e);
   return values;
 }
 

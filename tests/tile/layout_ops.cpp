@@ -153,3 +153,17 @@ TEST_CASE("widths that are no powers of two broadcast and reduce on 128 threads"
       CHECK(covers(column_sums));
     }
 }
+
+TEST_CASE("every other column lies in every other register of the same thread, and doubling undoes halving") {
+  for (const layout& l : {wgmma_accumulator(64, 64, 4), wgmma_accumulator(128, 96, 8), blocked(64, 96, 4, 8), tmem_rows_32x32b(128, 64, 8), tmem_16x256b_by_rows(64)}) {
+    REQUIRE(pairs_columns(l));
+    const layout half = halved_columns(l);
+    CHECK(half.cols == l.cols / 2);
+    CHECK(doubled_columns(half) == l);
+    for (int warp = 0; warp < l.warp_count(); ++warp)
+      for (int lane = 0; lane < warp_lanes; ++lane)
+        for (int r = 0; r < half.register_count(); ++r)
+          for (int first : {0, 1}) CHECK(l.at(2 * r + first, lane, warp) == coordinate{half.at(r, lane, warp).row, 2 * half.at(r, lane, warp).col + first});
+  }
+  CHECK_FALSE(pairs_columns(blocked(32, 64, 1)));  // neighbours are neighbouring lanes
+}

@@ -1,6 +1,7 @@
-// A shared library as a user would write it: kernels of its own, one of them in two configurations, and those of tlx's library.
+// A shared library as a user would write it: kernels of its own, one of them in two configurations, and kernels from templates of tlx.
 #include "tlx/dsl/registry.hpp"
-#include "tlx/kernels/library.hpp"
+#include "tlx/kernels/attention.hpp"
+#include "tlx/kernels/gemm.hpp"
 
 using namespace tlx;
 using namespace tlx::literals;
@@ -22,7 +23,13 @@ void scaled_sum(block& cta, const scaled_sum_arguments& in) {
   });
 }
 
-[[maybe_unused]] static const bool sums = register_kernel<scaled_sum_arguments>("scaled_sum", configurations<small, large>{},
+[[maybe_unused]] static const bool scaled = register_kernel<scaled_sum_arguments>("scaled_sum", configurations<small, large>{},
                                                                                 [](block& cta, const scaled_sum_arguments& in, auto plan) { scaled_sum<decltype(plan)>(cta, in); });
 TLX_KERNEL(only_sum, scaled_sum_arguments, scaled_sum<small>);
-[[maybe_unused]] static const bool library = !kernels::register_library().empty();
+
+struct narrow : kernels::gemm_plan<128, 128, 64, 5> { static constexpr const char* name = "128x128_nt"; };
+[[maybe_unused]] static const bool products = register_kernel<kernels::gemm_arguments<bf16>>(
+    "gemm_bf16", configurations<narrow>{}, [](block& cta, const kernels::gemm_arguments<bf16>& in, auto plan) {
+      kernels::gemm<bf16, decltype(plan)>(cta, in, [](const auto& acc, const auto& of, const grid_box&) { return acc * of.alpha; });
+    });
+TLX_KERNEL(block_attention_bf16_d64, kernels::attention_arguments<bf16>, [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention<bf16, 64, 64>(cta, in); });

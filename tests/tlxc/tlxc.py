@@ -118,7 +118,7 @@ def sim_cases(tlxc, folder, *_):
 
 
 def print_stages(tlxc, folder, *_):
-    name = "gemm_bf16_bias_silu_128x128_nt"
+    name = "gemm_bf16_128x256_nt_bias_silu"
     for target in ("sm_90a", "sm_100a"):
         trace = expect(0, tlxc, "print", name, "--target", target, out=("tlx.ir 1", "ring.fill"))
         file = folder / f"{target}.tlx"
@@ -158,7 +158,7 @@ def show(tlxc, folder, *_):
     expect(1, tlxc, "show", "layout", "wgmma_accumulator 63x64 4", err="[layout-extent-invalid]")
     expect(2, tlxc, "show", "layout", "blocked 8x8 1", "--colour", "taste", err="--colour")
     expect(2, tlxc, "show", "carpet", err="layout, ring and tmem")
-    name = "gemm_bf16_bias_silu_128x256_nt"
+    name = "gemm_bf16_128x256_nt_bias_silu"
     expect(0, tlxc, "show", "ring", name, "--svg", picture, out=("ring   ab: 4 stages", "filled by load (bulk copies)", "wgmma", "8 arrivals a phase", "of 232448 bytes"))
     check(len(boxes()) > 10, "the picture has stages and memory")
     expect(0, tlxc, "show", "ring", name, "--target", "sm_100a", "--svg", picture, out=("ring   d: 2 stages", "tcgen05 mma", "4 arrivals a phase"))
@@ -167,12 +167,13 @@ def show(tlxc, folder, *_):
 
 
 def run_kernels(tlxc, folder, *_):
-    expect(0, tlxc, "run", "gemm_f16_bias_residual_128x128_nt", "--device", "sim:sm_100a", "--shape", "130,136,72", out=("result     right", "warp instructions", "resources"))
+    expect(0, tlxc, "run", "gemm_bf16_128x256_nt_bias_residual", "--device", "sim:sm_100a", "--shape", "130,136,72", out=("result     right", "warp instructions", "resources"))
     expect(0, tlxc, "run", "block_attention_bf16_d64", "--device", "sim:sm_90a", "--shape", "0,1,65", "--heads", "1", "--schedules", "4", out=("result     right", "4 agree to the bit"))
     expect(1, tlxc, "run", "gemm_bf16_128x128_nt", "--device", "sim:sm_90a", "--shape", "64,64,20", err=("[stride-misaligned]", "fix"))
     expect(1, tlxc, "run", "gemm_bf16_128x128_nt", "--device", "toaster", err="[machine-unknown]")
     expect(2, tlxc, "run", "gemm_bf16_128x128_nt", "--shape", "64", err="M,N,K")
     expect(2, tlxc, "run", "no_such_kernel", err="no_such_kernel")
+    expect(2, tlxc, "run", "gemm_bf16_batched_64x64_nt", err="has no inputs for")
 
 
 def cache(tlxc, folder, *_):
@@ -213,7 +214,7 @@ def check_bundle(folder, cubins):
 
 def build(tlxc, folder, plugin, broken, prebuilt, *_):
     names = expect(0, tlxc, "list", "--from", plugin).split()
-    check(names[:3] == ["scaled_sum_16x64", "scaled_sum_32x128", "only_sum"] and "block_attention_f16_d128" in names, f"kernels of the library: {names[:5]}")
+    check(names[:3] == ["scaled_sum_16x64", "scaled_sum_32x128", "only_sum"] and "block_attention_bf16_d64" in names, f"kernels of the library: {names[:5]}")
     words = [tlxc, "build", "--from", plugin, "--kernels", "^(scaled_sum|gemm_bf16_128x128|block_attention_bf16_d64)", "--arch", "sm_90a,sm_100a", "--arch", "sm_103a"]
     cubins = "[assembler-missing]" not in run(*words, "--out", folder / "probe", "--kernels", "only_sum").stderr
     mode = [] if cubins else ["--ptx-only"]
@@ -237,6 +238,8 @@ def build(tlxc, folder, plugin, broken, prebuilt, *_):
     check(not (folder / "none").exists(), "nothing is written without an assembler")
     expect(1, tlxc, "build", "--from", broken, "--arch", "sm_90a", "--ptx-only", "--out", folder / "none",
            err=("[nothing-recorded]", "[kernel-registered-twice]", "[kernel-name-invalid]", "[build-failed]", "4 of 4"))
+    ran = run(tlxc, "build", "--from", broken, "--kernels", "nothing", "--arch", "sm_90a,sm_100a", "--ptx-only", "--out", folder / "none")
+    check(ran.stderr.count("[nothing-recorded]") == 1 and "for sm_100a, sm_90a: tlx error" in ran.stderr, f"an error of a kernel is said once, for all of its targets: {ran.stderr}")
     check(not (folder / "none").exists(), "a bundle that failed is not written")
 
 

@@ -107,11 +107,16 @@ std::vector<job> jobs_of(const std::vector<kernel_entry>& kernels, const argumen
 
 void refuse_failures(const std::vector<job>& jobs, bool deny_advisories) {
   size_t failed = 0, advisories = 0;
+  std::vector<std::pair<std::string, std::vector<std::string>>> errors;  // each text once, with the targets that it is about
   for (const job& j : jobs) {
     failed += !j.error.empty();
     advisories += j.made.used.advisories.size();
-    if (!j.error.empty()) std::fprintf(stderr, "%s\n", j.error.c_str());
+    if (j.error.empty()) continue;
+    const auto same = std::find_if(errors.begin(), errors.end(), [&](const auto& e) { return e.first == j.error; });
+    if (same == errors.end()) errors.push_back({j.error, {j.target}});
+    else same->second.push_back(j.target);
   }
+  for (const auto& [text, targets] : errors) std::fprintf(stderr, "for %s: %s\n", tlx::join(targets, ", ").c_str(), text.c_str());
   if (failed)
     raise(tlx::user_error({.id = "build-failed", .what = cat(failed, " of ", jobs.size(), " kernels did not compile"), .because = "a bundle is whole or it is not written",
                            .fix = {"mend the kernels named above", "leave them out with --kernels"}}));

@@ -5,10 +5,10 @@
 #include "source.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/problems.hpp"
+#include "tlx/host/library.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
 #include "tlx/jit/machines.hpp"
-#include "tlx/kernels/library.hpp"
 #include "tlx/runtime/gpu.hpp"
 #include "tlx/sim/machine.hpp"
 #include "tlx/support/error.hpp"
@@ -45,21 +45,26 @@ device::value view_of(const host::matrix& m) {
   return device::view_value(m.data, {slow, fast}, {m.stride, 1});
 }
 
-work gemm(const kernels::library_kernel& k, const kernel_entry& entry, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
+work gemm(const host::library_kernel& k, const host::gemm_inputs& of, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
   const std::vector<std::int64_t> shape = numbers_of(given.text("--shape", gpu ? "4096,4096,4096" : "384,512,576"));
   if (shape.size() != 3) throw usage_error("--shape of a GEMM is M,N,K");
-  problems::gemm_case c{.m = shape[0], .n = shape[1], .k = shape[2], .type = k.type, .a_column_major = k.a_transposed, .b_column_major = k.b_transposed, .bias = k.bias, .residual = k.residual,
-                        .activate = static_cast<host::activation>(static_cast<int>(k.activate)), .alpha = 0.75f, .sample_rows = gpu ? 32 : 0};
+  problems::gemm_case c{.m = shape[0], .n = shape[1], .k = shape[2], .type = of.type, .a_column_major = of.a_transposed, .b_column_major = of.b_transposed, .bias = of.bias, .residual = of.residual,
+                        .activate = of.activate, .alpha = of.alpha ? 0.75f : 1.0f, .sample_rows = gpu ? 32 : 0};
   auto p = std::make_shared<problems::gemm_problem>(with.on(), c, seed);
   const host::gemm_options o = p->options();
-  const std::vector<device::value> values{view_of(p->a()), view_of(p->b()), view_of(p->out()), device::view_value(o.bias, {o.bias ? c.n : 0}), view_of(o.residual), device::scalar_value(o.alpha)};
+  // As host::gemm orders them; what the epilogue does not read is empty.
+  const device::value no_vector = device::view_value(0, {0}), no_matrix = device::view_value(0, {0, 0}), zero = device::scalar_value(0.0f);
+  const std::vector<device::value> values{view_of(p->a()), view_of(p->b()), view_of(p->out()), device::view_value(o.bias, {o.bias ? c.n : 0}), view_of(o.residual), device::scalar_value(o.alpha),
+                                          no_vector, no_vector, no_matrix, zero, zero};
   return {cat(c.m, " x ", c.n, " x ", c.k), 2.0 * static_cast<double>(c.m) * static_cast<double>(c.n) * static_cast<double>(c.k), "TFLOP/s",
-          [=, &with] { with.run(entry.full_name(), [=](const std::string& target) { return entry.trace(target); }, values); }, [p] { return p->check(); }};
+          [=, &with] { with.run(k.name, k.trace, values); }, [p] { return p->check(); }};
 }
 
 // The problem launches block attention by tlx/host/attention.hpp, which traces the same body under the same name.
-work attention(const kernels::library_kernel& k, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
-  problems::attention_case c{.lengths = {}, .heads = given.number("--heads", gpu ? 4 : 2, 1), .dimension = k.dimension, .block = k.tokens, .type = k.type, .sample_tiles = gpu ? 400 : 0, .backward = k.backward};
+work attention(const host::attention_inputs& of, host::session& with, const arguments& given, bool gpu, std::uint64_t seed) {
+  const std::int64_t heads = given.number("--heads", gpu ? 4 : 2, 1);
+  problems::attention_case c{.lengths = {}, .heads = of.grouped ? 2 * heads : heads, .key_heads = of.grouped ? heads : 0, .dimension = of.dimension, .block = of.block, .causal = of.causal, .type = of.type,
+                             .sample_tiles = gpu ? 400 : 0, .backward = of.backward, .rotary = of.rotary};
   if (gpu && !given.has("--shape"))
     for (int i = 0; i < 1152; ++i) c.lengths.push_back(1 + (i * 389) % 1024);
   else
@@ -84,14 +89,14 @@ double best_ms(device::machine& m, const std::function<void()>& launch) {
 }
 
 // Of the code that ran, or, on the simulator, which runs PTX, of what the assembler makes of it where there is one.
-device::resources resources_of(const host::session& with, const std::string& name, const kernel_entry& entry, bool gpu) {
-  if (gpu) return with.find(name) ? with.find(name)->used : device::resources{};
+device::resources resources_of(const host::session& with, const host::library_kernel& kernel, bool gpu) {
+  if (gpu) return with.find(kernel.name) ? with.find(kernel.name)->used : device::resources{};
   try {
     jit::assembler_path();
   } catch (const device_error&) {
     return {};
   }
-  return jit::compile(*entry.trace(with.on().about().target), {.use_cache = false}).used;
+  return jit::compile(*kernel.trace(with.on().about().target), {.use_cache = false}).used;
 }
 
 void print_resources(const device::resources& used) {
@@ -117,20 +122,20 @@ void try_schedule(std::unique_ptr<device::machine> m, const WorkOn& work_on, std
 
 int run(const arguments& given) {
   const std::string name = given.words()[0], machine = given.text("--device", jit::default_machine());
-  const kernels::library_kernel* kernel = nullptr;
-  for (const kernels::library_kernel& k : kernels::register_library())
-    if (k.name == name) kernel = &k;
-  if (!kernel) throw usage_error(cat("there is no library kernel \"", name, "\"; tlxc list shows them"));
-  kernel_entry entry;
-  for (const kernel_entry& e : kernels_of(libraries_of(given, false), {}))
-    if (e.full_name() == name) entry = e;
+  host::library_kernel kernel;
+  for (host::library_kernel& k : host::library_kernels())
+    if (k.name == name) kernel = std::move(k);
+  if (!kernel.trace) throw usage_error(cat("there is no library kernel \"", name, "\"; tlxc list shows them"));
+  const auto* product = std::get_if<host::gemm_inputs>(&kernel.inputs);
+  const auto* scores = std::get_if<host::attention_inputs>(&kernel.inputs);
+  if (!product && !scores) throw usage_error(cat("tlxc run has no inputs for \"", name, "\": it feeds plain 16-bit GEMMs and block attention"));
 
   const bool gpu = machine.rfind("gpu", 0) == 0;
   const auto seed = static_cast<std::uint64_t>(given.number("--seed", 1));
   // Two processors, so that a persistent kernel has several tiles for each.
   const bool simulated = machine.rfind("sim:", 0) == 0 && tile::target_limits(machine.substr(4));
   const auto open_with = [&](std::uint64_t schedule) { return simulated ? std::unique_ptr<device::machine>(sim::open(machine.substr(4), {.seed = schedule, .processor_count = 2})) : jit::open_machine(machine); };
-  const auto work_on = [&](host::session& s) { return kernel->what == kernels::library_kernel::kind::gemm ? gemm(*kernel, entry, s, given, gpu, seed) : attention(*kernel, s, given, gpu, seed); };
+  const auto work_on = [&](host::session& s) { return product ? gemm(kernel, *product, s, given, gpu, seed) : attention(*scores, s, given, gpu, seed); };
   auto m = open_with(seed);
   host::session with(*m);
   const work w = work_on(with);
@@ -152,7 +157,7 @@ int run(const arguments& given) {
     std::printf("simulated  %ju warp instructions in %.2f s\n", static_cast<std::uintmax_t>(s->last_run().warp_instructions), s->last_run().seconds);
     for (const std::string& l : s->last_run().lints) std::printf("lint       %s\n", l.c_str());
   }
-  print_resources(resources_of(with, name, entry, gpu));
+  print_resources(resources_of(with, kernel, gpu));
   return v.ok ? 0 : 1;
 }
 

@@ -7,9 +7,10 @@
 
 #include "program.hpp"
 #include "tlx/c_registry.h"
+#include "tlx/dsl/registry.hpp"
+#include "tlx/host/library.hpp"
 #include "tlx/ir/text.hpp"
 #include "tlx/ir/verify.hpp"
-#include "tlx/kernels/library.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 #include "tlx/tile/limits.hpp"
@@ -62,7 +63,7 @@ std::unique_ptr<tlx::ir::kernel> kernel_entry::trace(const std::string& target) 
   std::string text;
   const int status = trace_text(target, &text);
   if (status != 0) {
-    tlx::diagnostic why{.id = "kernel-trace-failed", .what = cat("kernel \"", full_name(), "\" cannot be traced for ", target, ":\n", text)};
+    tlx::diagnostic why{.id = "kernel-trace-failed", .what = cat("kernel \"", full_name(), "\" cannot be traced:\n", text)};
     if (status == 1) raise(tlx::user_error(why));
     raise(tlx::internal_error(why));
   }
@@ -82,7 +83,11 @@ std::vector<kernel_entry> kernels_of(const std::vector<std::string>& libraries, 
     else add_all(open_library(path), all);
   }
   if (libraries.empty()) {
-    tlx::kernels::register_library();
+    // tlx's own, by the way that everybody's kernels take.
+    [[maybe_unused]] static const bool once = [] {
+      for (const tlx::host::library_kernel& k : tlx::host::library_kernels()) tlx::dsl::register_maker(k.name, "", [trace = k.trace](const std::string&, const std::string& target) { return trace(target); });
+      return true;
+    }();
     add_all({tlx_registry_count, tlx_registry_name, tlx_registry_configuration, tlx_registry_trace}, all);
   }
   return all;

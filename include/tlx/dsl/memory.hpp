@@ -32,8 +32,9 @@ struct group_box { index group, row, col, rows; };  // `rows` of the group from 
 struct jagged_box {
   index row, head, rows;  // first token, head, valid tokens of this tile
   index position = {};    // of the first token in its sequence
+  index sequence = {};    // its number
   template <int Keys> tile_of<bool, 1, Keys> key_mask() const { return col_index<1, Keys>(row.home()) < rows; }
-  jagged_box of_head(const index& other) const { return {row, other, rows, position}; }
+  jagged_box of_head(const index& other) const { return {row, other, rows, position, sequence}; }
 };
 
 /// A global tensor parameter of rank 1 to 5: element strides, innermost stride 1.

@@ -71,6 +71,21 @@ tile_of<T, R, C> read(const operand_of<accumulator_spec<T, R, C>>& acc, location
   ir::value v = c.use(acc.value, acc.home);
   return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
 }
+/// Columns [first, first + Cols) of it, a multiple of 8 each.
+template <int Cols, class T, int R, int C>
+tile_of<T, R, Cols> read_columns(const operand_of<accumulator_spec<T, R, C>>& acc, int first, location where = location::here()) {
+  static_assert(Cols <= C && Cols % 8 == 0, "tlx: read_columns(acc, first): more columns than the accumulator has, or no multiple of 8");
+  dsl::context& c = *acc.home;
+  ir::value v = c.use(acc.value, acc.home);
+  return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, Cols)}, {{"column", std::int64_t{first}}}).result()};
+}
+/// Into the accumulator, whose products so far are waited for; later ones add to it.
+template <class T, int R, int C>
+void write(const operand_of<accumulator_spec<T, R, C>>& acc, const tile_of<T, R, C>& what, location where = location::here()) {
+  dsl::context& c = *acc.home;
+  ir::value v = c.use(acc.value, acc.home), tile = c.use(what.raw(), &what.home());
+  c.at(where).make(ir::opcode::acc_write, {v, tile});
+}
 template <class T, int R, int C>
 tile_of<T, R, C> read(const slot_of<accumulator_spec<T, R, C>>& s, location where = location::here()) { return read(s.template part<0>(), where); }
 

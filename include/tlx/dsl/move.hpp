@@ -75,6 +75,16 @@ void write(const operand_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& w
 template <class T, int R, int C>
 void write(const slot_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what, location where = location::here()) { write(to.template part<0>(), what, where); }
 
+/// Zeros from row `first` on in a drained slot, by the role's threads, before its products: rows that belong to somebody else. At or beyond the last: nothing.
+template <class T, int R, int C>
+void clear_from(const operand_of<shared_spec<T, R, C>>& slot, const index& first, location where = location::here()) {
+  dsl::context& c = *slot.home;
+  ir::value v = c.use(slot.value, slot.home), row = c.use(first.raw(), &first.home());
+  c.at(where).make(ir::opcode::tile_clear, {v, row});
+}
+template <class T, int R, int C>
+void clear_from(const slot_of<shared_spec<T, R, C>>& slot, const index& first, location where = location::here()) { clear_from(slot.template part<0>(), first, where); }
+
 /// One element of a view; the coordinate must be inside.
 template <class T, int Rank>
 scalar<T> element(const box_of<T, Rank>& from, location where = location::here()) {

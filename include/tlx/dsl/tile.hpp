@@ -170,6 +170,13 @@ tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const tile_of<T, R, C>& b, const
   return {a.home(), a.home().at().make(ir::opcode::fma, {a.used(), b.used(), c.used()}, {a.type()}).result()};
 }
 
+/// a * b + c with one rounding, b the same for all elements and c for a row's.
+template <class T, int R, int C>
+tile_of<T, R, C> fma(const tile_of<T, R, C>& a, const scalar<T>& b, const tile_of<T, R, 1>& c) {
+  ir::value x = a.used(), y = a.home().use(b.raw(), &b.home()), z = dsl::spread<R, C>(c);
+  return {a.home(), a.home().at().make(ir::opcode::fma, {x, y, z}, {a.type()}).result()};
+}
+
 /// condition ? a : otherwise, elementwise. `condition` may be a row or column vector.
 template <class T, int R, int C, int R2, int C2>
 tile_of<T, R, C> where(const tile_of<bool, R2, C2>& condition, const tile_of<T, R, C>& a, literal<std::type_identity_t<T>> otherwise) {
@@ -225,6 +232,25 @@ tile_of<T, Rows, Cols> reduce(const char* op, int axis, const tile_of<T, R, C>& 
 template <class T, int R, int C> tile_of<T, R, 1> row_max(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::reduce<T, R, C, R, 1>("max", 1, a, where); }
 template <class T, int R, int C> tile_of<T, R, 1> row_min(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::reduce<T, R, C, R, 1>("min", 1, a, where); }
 template <class T, int R, int C> tile_of<T, R, 1> row_sum(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::reduce<T, R, C, R, 1>("add", 1, a, where); }
+
+namespace dsl {
+template <int First, class T, int R, int C>
+tile_of<T, R, C / 2> every_other(const tile_of<T, R, C>& a, location where) {
+  static_assert(C % 2 == 0, "tlx: even_columns and odd_columns want an even number of columns");
+  ir::value x = a.used();
+  return {a.home(), a.home().at(where).make(ir::opcode::every_other, {x}, {tile_of<T, R, C / 2>::type()}, {{"first", std::int64_t{First}}}).result()};
+}
+}  // namespace dsl
+
+/// Columns 0 2 4 ... and 1 3 5 ... of a tile.
+template <class T, int R, int C> auto even_columns(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::every_other<0>(a, where); }
+template <class T, int R, int C> auto odd_columns(const tile_of<T, R, C>& a, location where = location::here()) { return dsl::every_other<1>(a, where); }
+/// The tile whose even and odd columns they are.
+template <class T, int R, int C>
+tile_of<T, R, 2 * C> interleave(const tile_of<T, R, C>& even, const tile_of<T, R, C>& odd, location where = location::here()) {
+  ir::value x = even.used(), y = even.home().use(odd.raw(), &odd.home());
+  return {even.home(), even.home().at(where).make(ir::opcode::interleave, {x, y}, {tile_of<T, R, 2 * C>::type()}).result()};
+}
 
 /// Index of each element along an axis of the tile.
 template <int Rows, int Cols>

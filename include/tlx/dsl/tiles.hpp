@@ -138,7 +138,7 @@ class jagged_tiles {
   void visit(const index& tile, Body&& body) const {
     const index head = tile % heads_, slot = tile / heads_;
     const found_rows found = find_rows<Rows>(offsets_, slot);
-    when(found.rows > 0, [&] { body(jagged_box{found.first, head, found.rows, found.position}); });
+    when(found.rows > 0, [&] { body(jagged_box{found.first, head, found.rows, found.position, found.sequence}); });
   }
 
  private:

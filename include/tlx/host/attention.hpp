@@ -13,11 +13,14 @@ struct tokens {
   std::int64_t token_stride = 0, head_stride = 0;
 };
 
-/// Angles of a rotary embedding that turns column i with column i + D / 2: y0 = x0 cos - x1 sin, y1 = x1 cos + x0 sin. float32, (rows, D / 2), dense.
+/// Angles of a rotary embedding: each pair of columns x0, x1 becomes x0 cos - x1 sin, x1 cos + x0 sin. float32, (rows, D / 2), dense.
 struct rotary {
   device::address cos = 0, sin = 0;
-  std::int64_t rows = 0;   // positions in a sequence, or tokens
-  bool by_token = false;   // a row for each token; otherwise for each position in its sequence
+  std::int64_t rows = 0;     // positions in a sequence, or tokens
+  bool by_token = false;     // a row for each token; otherwise for each position in its sequence
+  bool interleaved = false;  // pairs are columns 2i and 2i + 1; otherwise i and i + D / 2
+  bool values = false;       // v is rotated too
+  bool applied = false;      // backward: q, k (and v) come rotated; otherwise as the forward pass takes them
 };
 
 struct attention_problem {
@@ -31,7 +34,7 @@ struct attention_problem {
   device::address offsets = 0;      // batch + 1 ascending int32 token numbers on the machine, offsets[0] = 0, the last at most token_count
   std::int64_t batch = 0;
   float scale = 0;                  // 0: 1 / sqrt(dimension)
-  host::rotary rotary = {};         // backward only: how q and k were rotated; dq and dk are those of q and k before that
+  host::rotary rotary = {};         // with tables: q and k are rotated on their way to the products; their gradients are those before the rotation
   std::uint64_t stream = 0;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "tlx/dsl/kernel.hpp"
 
@@ -11,6 +12,8 @@ namespace tlx::kernels {
 struct attention_options {
   bool causal = false;   // a token attends to those of its block that do not come after it
   bool by_token = false; // rotary tables have a row for each token, not for each position
+  bool rotate_v = false; // rotary: v as well
+  bool rotate = true;    // rotary, backward: q, k (and v) come as they were before the rotation, which is done again
   bool grouped = false;  // fewer heads of k and v than of q: q's heads [i * g, (i + 1) * g) share the i-th, g = q's heads / k's heads
 };
 
@@ -27,7 +30,12 @@ struct attention_backward_arguments {
                            (view<std::int32_t, 1>, offsets), (scalar<float>, scale), (scalar<float>, scale_log2));
 };
 
-/// As above, q and k rotated in the forward pass; cos, sin: (position in the sequence, D / 2), or (token, D / 2) with attention_options::by_token.
+/// As above with rotary tables cos, sin: (position in the sequence, D / 2), or (token, D / 2) with attention_options::by_token.
+template <class T>
+struct attention_rotary_arguments {
+  BOOST_HANA_DEFINE_STRUCT(attention_rotary_arguments, (view<T, 3>, q), (view<T, 3>, k), (view<T, 3>, v), (view<T, 3>, o), (view<std::int32_t, 1>, offsets), (view<float, 2>, cos),
+                           (view<float, 2>, sin), (scalar<float>, scale_log2));
+};
 template <class T>
 struct attention_rotary_backward_arguments {
   BOOST_HANA_DEFINE_STRUCT(attention_rotary_backward_arguments, (view<T, 3>, q), (view<T, 3>, k), (view<T, 3>, v), (view<T, 3>, d_o), (view<T, 3>, dq), (view<T, 3>, dk), (view<T, 3>, dv),
@@ -45,6 +53,14 @@ constexpr int attention_backward_ctas(int block, int dimension, bool tensor_memo
   const int registers = block == 64 ? (dimension == 64 ? 5 : dimension <= 128 ? 3 : 1) : 1;
   const int columns = std::max(2 * block, dimension);
   return tensor_memory ? std::min(registers, columns <= 128 ? 4 : 2) : registers;
+}
+
+/// With rotary embeddings: angles take registers, and so do both columns of a pair where they are parts of their own.
+constexpr int attention_rotary_ctas(int block, int dimension, bool tensor_memory, bool rotate_v) {
+  return std::max(1, std::min(attention_ctas(block, dimension, tensor_memory), block == 64 ? (dimension == 64 ? 5 - rotate_v : 3) : 1));
+}
+constexpr int attention_rotary_backward_ctas(int block, int dimension, bool tensor_memory, bool halves) {
+  return std::max(1, attention_backward_ctas(block, dimension, tensor_memory) - (halves || dimension == 64));
 }
 
 /// Scores without those of keys that a row does not attend to.
@@ -223,45 +239,155 @@ box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int fir
   return box;
 }
 
-/// block_attention_backward() of q and k that the forward pass has rotated, down to the gradients of what they were before: rotated back in float32, then
-/// rounded once. Column i goes with column i + D / 2, so q and k are loaded as halves, and the two halves of a gradient lie in the same registers.
-template <class T, int Block, int D>
-void block_attention_rotary_backward(block& cta, const attention_rotary_backward_arguments<T>& in, const attention_options& options = {}) {
-  constexpr int half = D / 2;
+/// Which columns a rotary embedding turns together: column i and i + D / 2, or 2i and 2i + 1.
+enum class rotary_pairs { halves, neighbours };
+
+/// A tile of D columns on its way from memory through a rotation to a product. Halves are parts of their own, so that a pair lies in the same registers of
+/// the same thread; neighbours do in any case.
+template <class T, int Block, int D, rotary_pairs Pairs>
+struct rotary_tile {
+  static constexpr int half = D / 2;
+  static constexpr bool halves = Pairs == rotary_pairs::halves;
+  using angles = tile_of<float, Block, half>;
+
+  static auto ring(block& cta, const named& name) {
+    if constexpr (halves) return cta.ring<1>(name, shared<T, Block, half>, shared<T, Block, half>);
+    else return cta.ring<1>(name, shared<T, Block, D>);
+  }
+  template <class Slot>
+  static void load_into(const Slot& to, const view<T, 3>& from, const jagged_box& t) {
+    load(get<0>(to), columns_from(from, t, 0), hint::evict_last);
+    if constexpr (halves) load(get<1>(to), columns_from(from, t, half), hint::evict_last);
+  }
+  /// What `from` holds, rotated and rounded, into the next slot of `to`.
+  template <class Slot, class Ring>
+  static void rotate(const Slot& from, const Ring& to, const angles& cos, const angles& sin) {
+    if constexpr (halves) {
+      const auto x = cast<float>(read(get<0>(from))), y = cast<float>(read(get<1>(from)));
+      const auto slot = to.fill();
+      write(get<0>(slot), cast<T>(x * cos - y * sin));
+      write(get<1>(slot), cast<T>(x * sin + y * cos));
+    } else {
+      const auto whole = cast<float>(read(get<0>(from)));
+      const auto x = even_columns(whole), y = odd_columns(whole);
+      write(get<0>(to.fill()), cast<T>(interleave(x * cos - y * sin, x * sin + y * cos)));
+    }
+  }
+  /// a times b transposed.
+  template <class A, class B>
+  static auto product_of_rows(const A& a, const B& b) {
+    auto s = mma(get<0>(a), transpose(get<0>(b)));
+    if constexpr (halves) mma(s, get<1>(a), transpose(get<1>(b)), accumulate(true));
+    return s;
+  }
+  /// Stores a * b into the box of `t`, some columns at a time: finish.operator()<N>(x, y, first) gets pairs first .. first + N - 1 and returns what they become.
+  template <class A, class B, class Finish>
+  static void store_product(const view<T, 3>& to, const jagged_box& t, const A& a, const B& b, Finish&& finish) {
+    if constexpr (halves) {
+      const auto low = mma(a, get<0>(b)), high = mma(a, get<1>(b));
+      const auto [x, y] = finish.template operator()<half>(read(low), read(high), 0);
+      store(columns_from(to, t, 0), cast<T>(x));
+      store(columns_from(to, t, half), cast<T>(y));
+    } else {
+      constexpr int some = std::min(D, 64);  // as many as one store takes
+      const auto all = mma(a, get<0>(b));
+      for (int first = 0; first < D; first += some) {
+        const auto part = read_columns<some>(all, first);
+        const auto [x, y] = finish.template operator()<some / 2>(even_columns(part), odd_columns(part), first / 2);
+        store(columns_from(to, t, first), cast<T>(interleave(x, y)));
+      }
+    }
+  }
+};
+
+/// block_attention() of q and k that are rotated on their way to the products, v too with attention_options::rotate_v.
+template <class T, int Block, int D, rotary_pairs Pairs>
+void block_attention_rotary(block& cta, const attention_rotary_arguments<T>& in, const attention_options& options = {}) {
+  using operand = rotary_tile<T, Block, D, Pairs>;
   cta.warps({Block / 16});
-  cta.per_processor(std::max(attention_backward_ctas(Block, D, cta.has_tensor_memory()) - 1, 1));  // both halves of a gradient at once take registers
-  constexpr auto operand = shared<T, Block, D>;
-  constexpr auto part = shared<T, Block, half>;
-  auto q0 = cta.ring<1>("q0", part), q1 = cta.ring<1>("q1", part), k0 = cta.ring<1>("k0", part), k1 = cta.ring<1>("k1", part);
-  auto v = cta.ring<1>("v", operand), d_o = cta.ring<1>("do", operand);
-  auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
+  cta.per_processor(attention_rotary_ctas(Block, D, cta.has_tensor_memory(), options.rotate_v));
+  const auto q = operand::ring(cta, "q"), k = operand::ring(cta, "k"), rotated_q = operand::ring(cta, "rotated q"), rotated_k = operand::ring(cta, "rotated k");
   cta.tile(jagged<Block>(in.offsets, in.q), [&](const jagged_box& t) {
-    load(q0.fill(), columns_from(in.q, t, 0), hint::evict_last);
-    load(q1.fill(), columns_from(in.q, t, half), hint::evict_last);
-    load(k0.fill(), columns_from(in.k, t, 0), hint::evict_last);
-    load(k1.fill(), columns_from(in.k, t, half), hint::evict_last);
-    load(d_o.fill(), in.d_o[t], hint::evict_last);
-    load(v.fill(), in.v[t], hint::evict_last);
-    auto q0s = q0.drain(), k0s = k0.drain(), q1s = q1.drain(), k1s = k1.drain();
-    auto s = mma(q0s, transpose(k0s));
-    mma(s, q1s, transpose(k1s), accumulate(true));
-    auto gs = d_o.drain();
-    auto dp = mma(gs, transpose(v.drain()));
-    write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
-    auto dv = mma(transpose(p.drain()), gs);
-    store(in.dv[t], cast<T>(read(dv)));
-    auto dss = ds.drain();
+    const jagged_box kv = keys_of(t, in, options);
+    operand::load_into(q.fill(), in.q, t);
+    operand::load_into(k.fill(), in.k, kv);
     const index angle = options.by_token ? t.row : t.position;
-    const auto rotate_back = [&](const view<T, 3>& to, const auto& low, const auto& high) {
-      const auto cos = fetch<Block, half>(in.cos.at(angle, 0)), sin = fetch<Block, half>(in.sin.at(angle, 0));
-      const auto x = read(low), y = read(high);
-      store(columns_from(to, t, 0), cast<T>(x * cos + y * sin));
-      store(columns_from(to, t, half), cast<T>(y * cos - x * sin));
+    const auto cos = fetch<Block, D / 2>(in.cos.at(angle, 0)), sin = fetch<Block, D / 2>(in.sin.at(angle, 0));  // on their way beside the operands
+    const auto scores = [&] {
+      operand::rotate(q.drain(), rotated_q, cos, sin);
+      operand::rotate(k.drain(), rotated_k, cos, sin);
+      return operand::product_of_rows(rotated_q.drain(), rotated_k.drain());
     };
-    auto dq0 = mma(dss, k0s), dq1 = mma(dss, k1s);
-    rotate_back(in.dq, dq0, dq1);
-    auto dk0 = mma(transpose(dss), q0s), dk1 = mma(transpose(dss), q1s);
-    rotate_back(in.dk, dk0, dk1);
+    const auto probabilities = [&](const auto& s) { return cast<T>(block_softmax<Block>(read(s) * in.scale_log2, t, options.causal)); };
+    if (options.rotate_v) {
+      const auto v = operand::ring(cta, "v"), rotated_v = operand::ring(cta, "rotated v");
+      operand::load_into(v.fill(), in.v, kv);
+      const auto s = scores();
+      operand::rotate(v.drain(), rotated_v, cos, sin);
+      operand::store_product(in.o, t, probabilities(s), rotated_v.drain(), []<int>(const auto& x, const auto& y, int) { return std::pair(x, y); });
+    } else {
+      const auto v = cta.ring<1>("v", shared<T, Block, D>);
+      load(v.fill(), in.v[kv], hint::evict_last);
+      const auto s = scores();
+      const auto o = mma(probabilities(s), v.drain());
+      store(in.o[t], cast<T>(read(o)));
+    }
+  });
+}
+
+/// block_attention_backward() with rotary embeddings: gradients of q, k (and v with attention_options::rotate_v) as they were before the rotation, rotated back
+/// in float32, then rounded once. Without attention_options::rotate q, k and v come rotated.
+template <class T, int Block, int D, rotary_pairs Pairs>
+void block_attention_rotary_backward(block& cta, const attention_rotary_backward_arguments<T>& in, const attention_options& options = {}) {
+  using operand = rotary_tile<T, Block, D, Pairs>;
+  using whole = rotary_tile<T, Block, D, rotary_pairs::neighbours>;
+  cta.warps({Block / 16});
+  cta.per_processor(attention_rotary_backward_ctas(Block, D, cta.has_tensor_memory(), operand::halves));
+  cta.tile(jagged<Block>(in.offsets, in.q), [&](const jagged_box& t) {
+    const index angle = options.by_token ? t.row : t.position;
+    const auto back = [&]<int N>(const auto& x, const auto& y, int first) {
+      const auto cos = fetch<Block, N>(in.cos.at(angle, first)), sin = fetch<Block, N>(in.sin.at(angle, first));
+      return std::pair(x * cos + y * sin, y * cos - x * sin);
+    };
+    const auto as_they_are = []<int N>(const auto& x, const auto& y, int) { return std::pair(x, y); };
+    const auto run = [&](auto values, const auto& finish_dv) {  // values: how v and d_o lie in shared memory
+      using value = decltype(values);
+      const auto q = operand::ring(cta, "q"), k = operand::ring(cta, "k"), v = value::ring(cta, "v"), d_o = value::ring(cta, "do");
+      const auto gradients = [&](const auto& qs, const auto& ks, const auto& vs) {
+        const auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
+        const auto s = operand::product_of_rows(qs, ks);
+        const auto gs = d_o.drain();
+        const auto dp = value::product_of_rows(gs, vs);
+        write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
+        value::store_product(in.dv, t, transpose(p.drain()), gs, finish_dv);
+        const auto dss = ds.drain();
+        operand::store_product(in.dq, t, dss, ks, back);
+        operand::store_product(in.dk, t, transpose(dss), qs, back);
+      };
+      operand::load_into(q.fill(), in.q, t);
+      operand::load_into(k.fill(), in.k, t);
+      if (options.rotate) {
+        const auto cos = fetch<Block, D / 2>(in.cos.at(angle, 0)), sin = fetch<Block, D / 2>(in.sin.at(angle, 0));  // on their way beside the operands
+        value::load_into(d_o.fill(), in.d_o, t);
+        value::load_into(v.fill(), in.v, t);
+        const auto rotated_q = operand::ring(cta, "rotated q"), rotated_k = operand::ring(cta, "rotated k");
+        operand::rotate(q.drain(), rotated_q, cos, sin);
+        operand::rotate(k.drain(), rotated_k, cos, sin);
+        if (options.rotate_v) {
+          const auto rotated_v = value::ring(cta, "rotated v");
+          value::rotate(v.drain(), rotated_v, cos, sin);
+          gradients(rotated_q.drain(), rotated_k.drain(), rotated_v.drain());
+        } else {
+          gradients(rotated_q.drain(), rotated_k.drain(), v.drain());
+        }
+      } else {
+        value::load_into(d_o.fill(), in.d_o, t);
+        value::load_into(v.fill(), in.v, t);
+        gradients(q.drain(), k.drain(), v.drain());
+      }
+    };
+    if (options.rotate_v) run(operand{}, back);
+    else run(whole{}, as_they_are);
   });
 }
 

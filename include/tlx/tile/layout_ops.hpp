@@ -1,4 +1,4 @@
-// Layouts made from layouts: transposed, sliced by columns, reduced along an axis, multiplied and divided.
+// Layouts made from layouts: transposed, sliced by columns, reduced along an axis, multiplied and divided, every other column.
 #pragma once
 #include "tlx/tile/layout.hpp"
 
@@ -225,6 +225,36 @@ constexpr int contiguous_columns(const layout& l) {
     n *= 2;
   }
   return n;
+}
+
+namespace detail {
+
+constexpr axis_map columns_times(const axis_map& a, int times, int parts, int first_bit = 0) {
+  axis_map out;
+  for (int i = first_bit; i < a.bit_count; ++i) out.add_bit({a.bit[static_cast<unsigned>(i)].row, a.bit[static_cast<unsigned>(i)].col * times / parts});
+  for (int i = 0; i < a.rep_count; ++i) {
+    const repeat& r = a.rep[static_cast<unsigned>(i)];
+    out.add_repeat(r.count, {r.step.row, r.step.col * times / parts});
+  }
+  return out;
+}
+
+}  // namespace detail
+
+/// Columns 2i and 2i + 1 lie in registers 2r and 2r + 1 of one thread.
+constexpr bool pairs_columns(const layout& l) { return contiguous_columns(l) >= 2; }
+/// Every other column of a layout that pairs columns, each left where it is: register r is register 2r (even columns) or 2r + 1 (odd ones) of `l`.
+constexpr layout halved_columns(const layout& l) {
+  return make_layout_part(l.rows, l.cols / 2, detail::columns_times(l.reg, 1, 2, 1), detail::columns_times(l.lane, 1, 2), detail::columns_times(l.warp, 1, 2),
+                          detail::columns_times(l.block, 1, 2));
+}
+/// The layout that pairs columns whose every other column lies as in `l`.
+constexpr layout doubled_columns(const layout& l) {
+  axis_map reg = axis_map().add_bit({0, 1});
+  const axis_map rest = detail::columns_times(l.reg, 2, 1);
+  for (int i = 0; i < rest.bit_count; ++i) reg.add_bit(rest.bit[static_cast<unsigned>(i)]);
+  for (int i = 0; i < rest.rep_count; ++i) reg.add_repeat(rest.rep[static_cast<unsigned>(i)].count, rest.rep[static_cast<unsigned>(i)].step);
+  return make_layout_part(l.rows, l.cols * 2, reg, detail::columns_times(l.lane, 2, 1), detail::columns_times(l.warp, 2, 1), detail::columns_times(l.block, 2, 1));
 }
 
 }  // namespace tlx::tile

@@ -21,7 +21,7 @@ std::string one_a_line(const std::string& ptx) {
 
 }  // namespace
 
-std::vector<subject> clusters(const std::string& target) {
+std::vector<subject> clusters(const std::string& target, const wanted& is_wanted) {
   std::vector<subject> all;
   const auto keep = [&](const std::string& name, const std::shared_ptr<recorder>& on) {
     if (on->launches.size() != 1) raise(internal_error({.id = "mutation-subject-wrong", .what = name + " is wrong before it is made wrong"}));
@@ -32,7 +32,7 @@ std::vector<subject> clusters(const std::string& target) {
   compare::add_clusters(population);
   for (const compare::entry& e : population) {
     const bool small = e.name.find(" 2x1") != std::string::npos || e.name == "multicast 4x1";
-    if (!small || e.name.find("registers") != std::string::npos) continue;
+    if (!small || e.name.find("registers") != std::string::npos || !is_wanted("cluster: " + e.name)) continue;
     compare::sample s = e.make();
     s.target = target;
     s.ptx = one_a_line(std::regex_replace(s.ptx, std::regex("\\.target \\w+"), ".target " + target));
@@ -44,7 +44,7 @@ std::vector<subject> clusters(const std::string& target) {
     if (!o.error.empty() || !compare::check(s, o).empty()) raise(internal_error({.id = "mutation-subject-wrong", .what = e.name + ": " + o.error + compare::check(s, o)}));
     keep("cluster: " + e.name, on);
   }
-  if (target != "sm_90a") {
+  if (target != "sm_90a" && is_wanted("cluster: a pair's product")) {
     auto on = std::make_shared<recorder>(target);
     const sim_test::pair_variant pair{.pair = 2, .more_b = "mad.lo.u32 %r8, %r1, 32, %r0;"};  // every column its own number
     const sim_test::setup s = sim_test::pair_setup(pair);

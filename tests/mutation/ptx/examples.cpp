@@ -27,6 +27,9 @@ inline int main(int, char**, const std::function<bool(tlx::device::machine&)>& b
 namespace e01 {
 #include "examples/01_copy.cpp"
 }
+namespace e02 {
+#include "examples/02_elementwise.cpp"
+}
 namespace e03 {
 #include "examples/03_row_softmax.cpp"
 }
@@ -48,15 +51,19 @@ namespace e08 {
 namespace e09 {
 #include "examples/09_block_attention.cpp"
 }
+namespace e11 {
+#include "examples/11_quantised_epilogue.cpp"
+}
 
 namespace mutation {
 
-std::vector<subject> examples(const std::string& target) {
+std::vector<subject> examples(const std::string& target, const wanted& is_wanted) {
   struct program { const char* name; int (*run)(int, char**); };
-  const program programs[] = {{"01_copy", e01::main}, {"03_row_softmax", e03::main}, {"04_tma_copy", e04::main}, {"05_ring", e05::main},
-                              {"06_mma", e06::main},  {"07_roles", e07::main},       {"08_fused_epilogue", e08::main}, {"09_block_attention", e09::main}};
+  const program programs[] = {{"01_copy", e01::main}, {"02_elementwise", e02::main}, {"03_row_softmax", e03::main},    {"04_tma_copy", e04::main},        {"05_ring", e05::main},
+                              {"06_mma", e06::main},  {"07_roles", e07::main},       {"08_fused_epilogue", e08::main}, {"09_block_attention", e09::main}, {"11_quantised_epilogue", e11::main}};
   std::vector<subject> all;
   for (const program& p : programs) {
+    if (!is_wanted(p.name)) continue;
     auto on = std::make_shared<recorder>(target);
     ::examples::on = on.get();
     char name[] = "program";

@@ -1,9 +1,11 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
-//   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
+//   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--schedules N] [--extent N] [--share K/N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
 // similar kernels with two places of each operator; --full: those and 256 schedules;
-// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel.
+// --right-only N: N schedules of the right kernels, no mutants. --subject NAME --every-site: all places of one kernel. --schedules N: at most so many of a mutant (32; 4 where it is listed as equivalent, unless --full)
+// --extent N: rows and columns of the matrices that kernels of the library's list get (264). --share K/N: every N-th kernel from the K-th on, for several
+// processes. --list: the names. --equivalents FILE: not the file of this source tree.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -24,7 +26,6 @@ using tlx::cat;
 
 namespace {
 
-constexpr int most_schedules = 32;
 constexpr int near_lines = 40;
 
 struct equivalent { std::string of, subject, site, reason; bool used = false; };
@@ -115,35 +116,50 @@ struct row { int made = 0, fault = 0, differs = 0, stalled = 0, equivalent = 0, 
 
 int main(int argc, char** argv) try {
   std::string target, only_subject, only_operator, dump;
-  int only_line = 0, right_only = 0;
-  bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false;
+  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 264;
+  std::string listed = std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt";
+  bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false;
   for (int k = 1; k < argc; ++k) {
     const std::string a = argv[k];
     const auto next = [&] { return k + 1 < argc ? std::string(argv[++k]) : std::string(); };
     if (a == "--full") full = every_site = true;
     else if (a == "--every-site") every_site = true;
     else if (a == "--right-only") right_only = std::atoi(next().c_str());
-    else if (a == "--verbose") verbose = true;
+    else if (a == "--list") list = true;
+    else if (a == "--equivalents") listed = next();
+    else if (a == "--schedules") most_schedules = equal_schedules = std::atoi(next().c_str());
+    else if (a == "--extent") extent = std::atoi(next().c_str());
+    else if (a == "--share") {
+      const std::string which = next();
+      if (std::sscanf(which.c_str(), "%d/%d", &share, &shares) != 2 || share < 1 || share > shares) { std::fprintf(stderr, "--share %s: not like 2/8\n", which.c_str()); return 1; }
+    } else if (a == "--verbose") verbose = true;
     else if (a == "--subject") only_subject = next();
     else if (a == "--operator") only_operator = next();
     else if (a == "--line") only_line = std::atoi(next().c_str());
     else if (a == "--dump") dump = next();
     else target = a;
   }
+  if (full) equal_schedules = most_schedules;
   setenv("TLX_CACHE", "off", 1);  // the PTX of this build, not of an earlier one
-  std::vector<equivalent> equivalents = read_equivalents(std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt");
-  std::vector<subject> subjects = shipped(target);
+  std::vector<equivalent> equivalents = read_equivalents(listed);
+  int asked = 0;
+  const wanted is_wanted = [&](const std::string& name) {
+    if (list) std::puts(name.c_str());
+    return !list && (only_subject.empty() || name == only_subject) && asked++ % shares == share - 1;
+  };
+  std::vector<subject> subjects = shipped(target, is_wanted);
   for (auto more : {mutation::examples, mutation::clusters})
-    for (subject& s : more(target)) subjects.push_back(std::move(s));
-  if (every_site || right_only || !only_subject.empty())
-    for (subject& s : mutation::library(target)) subjects.push_back(std::move(s));
+    for (subject& s : more(target, is_wanted)) subjects.push_back(std::move(s));
+  if (list || every_site || right_only || !only_subject.empty())
+    for (subject& s : mutation::library(target, is_wanted, extent)) subjects.push_back(std::move(s));
+  if (list) return 0;
+  if (subjects.empty()) { std::fprintf(stderr, "no kernel is named %s\n", only_subject.c_str()); return 1; }
 
   std::map<std::string, row> table;
   int bad = 0, total = 0;
   const int unmutated = right_only ? right_only : full ? 256 : 8;
   const auto start = std::chrono::steady_clock::now();
   for (const subject& s : subjects) {
-    if (!only_subject.empty() && s.name != only_subject) continue;
     const auto begin = std::chrono::steady_clock::now();
     const auto right = s.from->load({.ptx = s.launch.ptx, .cubin = {}});
     std::set<std::pair<int, std::uint32_t>> barriers;
@@ -188,7 +204,7 @@ int main(int argc, char** argv) try {
         const auto code = s.from->load({.ptx = changed, .cubin = {}});
         equivalent* known = nullptr;
         for (equivalent& e : equivalents) if (e.of == m.of && std::regex_match(cat(s.name, ".", target), std::regex(e.subject)) && matches(m.site, e.site)) known = &e;
-        const int schedules = known ? 4 : most_schedules;
+        const int schedules = known ? equal_schedules : most_schedules;
         for (int seed = 1; seed <= schedules; ++seed) {
           o = run(s, *code, static_cast<std::uint64_t>(seed));
           if (o.kind != outcome::what::same) break;
@@ -228,7 +244,7 @@ int main(int argc, char** argv) try {
     std::printf("%-20s %s %4d mutants, %.3f s a run, %.1f s\n", s.name.c_str(), target.c_str(), made, each, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     std::fflush(stdout);
   }
-  if (every_site && !right_only && only_subject.empty() && only_operator.empty())
+  if (every_site && !right_only && only_subject.empty() && only_operator.empty() && shares == 1)
     for (const equivalent& e : equivalents)
       if (!e.used && std::regex_search(e.subject, std::regex("\\.\\*$|" + target))) std::printf("note: no mutant on %s is like the one listed as equivalent: %s || %s || %s\n", target.c_str(), e.of.c_str(), e.subject.c_str(), e.site.c_str());
   std::printf("%-26s %6s %6s %10s %7s %7s %10s %8s %11s %8s\n", "operator", "made", "fault", "(strict)", "differs", "stalled", "equivalent", "survived", "wrong place", "(idle)");
@@ -240,7 +256,7 @@ int main(int argc, char** argv) try {
     all.made += r.made; all.fault += r.fault; all.differs += r.differs; all.stalled += r.stalled; all.equivalent += r.equivalent; all.survived += r.survived; all.misplaced += r.misplaced; all.strict += r.strict; all.idle += r.idle;
   }
   std::printf("%-26s %6d %6d %10d %7d %7d %10d %8d %11d %8d\n", "all", all.made, all.fault, all.strict, all.differs, all.stalled, all.equivalent, all.survived, all.misplaced, all.idle);
-  std::printf("%d mutants on %s in %.0f s\n", total, target.c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  std::printf("%zu kernels as they are, %d schedules each; %d mutants on %s in %.0f s\n", subjects.size(), only_operator.empty() ? unmutated : 1, total, target.c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   return bad ? 1 : 0;
 } catch (const tlx::error& e) {
   std::fprintf(stderr, "%s\n", e.what());

@@ -282,6 +282,9 @@ std::vector<mutant> mutants(const std::string& ptx) {
         const std::string site = cat(plain[n], changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", n ? plain[n - 1] : std::string());
         out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), changed, {}});
         if (out.back().of == "every-lane") out.back().also = work_of_elected(p, k);
+        // The barrier of the CTA shows initialisations to everybody: what seems to have none is named.
+        if (out.back().of == "drop-cta-barrier")
+          for (std::size_t j = k; j-- > 0 && !has(p.lines[j], "bar.sync");) if (has(p.lines[j], "mbarrier.init")) out.back().also.push_back(static_cast<int>(j) + 1);
         // A leak is reported where the memory was taken.
         if (out.back().of == "drop-dealloc") for (std::size_t j = 0; j < p.lines.size(); ++j) if (has(p.lines[j], "tcgen05.alloc")) out.back().also.push_back(static_cast<int>(j) + 1);
       }

@@ -57,10 +57,12 @@ struct outcome {
 /// Runs `ptx` in place of the subject's own.
 outcome run(const subject& s, tlx::device::module& code, std::uint64_t seed, bool strict = false);
 
+/// Whether a subject of that name is to be made: compiling and running all of them takes a minute.
+using wanted = std::function<bool(const std::string& name)>;
 /// The one-call functions in a few shapes, every kernel of the library, the examples, and small kernels of clusters. Only on `target`.
-std::vector<subject> shipped(const std::string& target);
-std::vector<subject> library(const std::string& target);
-std::vector<subject> examples(const std::string& target);
-std::vector<subject> clusters(const std::string& target);
+std::vector<subject> shipped(const std::string& target, const wanted& is_wanted);
+std::vector<subject> library(const std::string& target, const wanted& is_wanted, std::int64_t extent);
+std::vector<subject> examples(const std::string& target, const wanted& is_wanted);
+std::vector<subject> clusters(const std::string& target, const wanted& is_wanted);
 
 }  // namespace mutation
