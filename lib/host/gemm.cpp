@@ -309,8 +309,8 @@ std::vector<library_kernel> gemm_kernels() {
   }
   for (const element type : {element::e4m3, element::tf32})
     add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
-  for (const int cluster : {1, 2})
-    add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = 192, .promoted = true, .cluster = cluster, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
+  for (const int width : {128, 176, 192})
+    add({.a = element::e4m3, .b = element::e4m3, .c = element::bf16, .n = width, .promoted = true, .finish = {.scale_a = factor::one, .scale_b = factor::one}});
   add({.m = 64, .n = 64, .batched = true});
   for (const int rows : {16, 128}) add({.m = rows == 16 ? 64 : 128, .n = rows, .swapped = true, .finish = {.bias = true}});
   add({.m = 64, .n = 72, .cluster = 4, .finish = {.bias = true}});

@@ -1,6 +1,6 @@
 // Which cuts there are for a product, and what each is expected to take. Cycles of a persistent kernel: full rounds of tiles over the processors, each its
 // products and its start; within 1.5 % of what was measured on an H200 (bench/LOG.md). Bytes: every operand once from memory, and through L2 once for each
-// tile, or for each cluster where its tiles share it. The longest of the three is the bound.
+// tile, or for each cluster where its tiles share it; and what one processor takes in. The longest is the bound.
 #include <algorithm>
 #include <cstdio>
 
@@ -11,15 +11,16 @@ namespace tlx::host {
 
 namespace {
 
-// Rates of a whole chip: cycles and bytes a microsecond. H200: measured (clock of large products under the power limit). B200: published, a prediction.
+// Cycles and bytes a microsecond, of the whole chip but for `fill`, what one processor takes in. H200: measured (clock of large products under the power limit;
+// L2 gives less while memory streams through it). B200: published, a prediction.
 struct chip {
   bool wgmma;
   int processors;
-  double products_clock, memory, l2;
+  double products_clock, memory, l2, l2_streaming, fill;
 };
 chip chip_of(const std::string& target, int processors) {
-  if (target == "sm_90a") return {true, processors, 1400, 4.27e6, 8.8e6};
-  return {false, processors, 1350, 7.0e6, 20.5e6};
+  if (target == "sm_90a") return {true, processors, 1400, 4.27e6, 9.2e6, 7.0e6, 9e4};
+  return {false, processors, 1350, 7.0e6, 20.5e6, 16e6, 14e4};
 }
 
 std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
@@ -43,18 +44,19 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   made.rounds = pieces(made.tiles, at_once);
   made.fill = made.tiles ? static_cast<double>(made.tiles) / static_cast<double>(made.rounds * std::max(on.processors, at_once)) : 0;
   const double steps = bytes_of_k / 32, cycles = c.m / 64.0 * product_cycles(on, c.n) * steps * 1.03;
-  const double promoted = c.promoted ? c.m * c.n / 128.0 * bytes_of_k / 128 * 0.2 : 0;  // a fifth of the additions is not hidden
+  const double promoted = c.promoted ? c.m * c.n / 128.0 * bytes_of_k / 128 * 0.6 : 0;  // additions that are not hidden
   made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + 1000) + 5000) / on.products_clock;
   const double of_a = static_cast<double>(e.rows * e.k) * size, of_b = static_cast<double>(e.cols * e.k) * size, of_c = static_cast<double>(e.rows * e.cols) * tile::bits(c.c) / 8.0;
   const double sums = c.parts > 1 ? static_cast<double>(e.rows * e.cols) * 4 * c.parts : 0;
   made.memory_bytes = static_cast<std::int64_t>(of_a + of_b + of_c);
   made.l2_bytes = static_cast<std::int64_t>(static_cast<double>(made.tiles) * bytes_of_k * (rows / (shares_rows ? c.cluster : 1.0) + cols / (c.cluster > 1 && !shares_rows ? c.cluster : 1.0)) + of_c + 2 * sums);
-  constexpr double start_us = 2.5, second_kernel_us = 3;
+  constexpr double start_us = 2.5, second_kernel_us = 5;
   made.memory_us = static_cast<double>(made.memory_bytes) / on.memory + start_us;
-  made.l2_us = static_cast<double>(made.l2_bytes) / on.l2 + start_us;
+  made.l2_us = std::max(static_cast<double>(made.l2_bytes) / (is_for_few_rows(c) ? on.l2_streaming : on.l2), static_cast<double>(made.rounds) * (rows + cols) * bytes_of_k / on.fill) + start_us;
   made.us = std::max({made.products_us, made.memory_us, made.l2_us});
   made.bound = made.us == made.products_us ? "products" : made.us == made.memory_us ? "memory" : "L2";
   if (c.parts > 1) made.us += second_kernel_us;
+  if (is_for_few_rows(c) && !c.swapped) made.us *= 1 + 0.5 * static_cast<double>(rows - std::min<std::int64_t>(e.rows, rows)) / rows;  // copies of rows that are not there are slow
   return made;
 }
 
@@ -113,8 +115,8 @@ void add_few_rows(list& all, const gemm_choice& base, const gemm_extents& e, con
   all.add(c);
   if (!on.wgmma || base.by_threads) return;
   const int rows = e.rows <= 64 ? 64 : 128;
-  all.add(rows, 72, 4);
   all.add(rows, 64, 2);
+  all.add(rows, 72, 4);
 }
 
 }  // namespace
@@ -144,8 +146,9 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   all.add(128, 128);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
   std::vector<gemm_offer> found = all.best_first();
-  // Measured: no faster for 16-bit products than one CTA alone (bench/LOG.md), so it is there for whoever asks.
-  if (on.wgmma && k_contiguous && (!wide_type || base.a == base.c)) {
+  // Measured: no faster than CTAs alone (bench/LOG.md), so it is there for whoever asks.
+  const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
+  if (on.wgmma && k_contiguous && e.cols > 128 && (narrow_floats || (wide_type && base.a == base.c))) {
     list pairs(base, e, on);
     pairs.add(128, 256, 2);
     for (gemm_offer& o : pairs.as_added()) found.push_back(std::move(o));

@@ -25,7 +25,7 @@ std::unique_ptr<ir::kernel> traced_narrow_tiles(const gemm_choice& c, const std:
   if (c.m == 64 && c.n == 64) return traced<T, T, C, 2, clustered<gemm_plan<64, 64, 64, 12>, 2, neighbour::beside>>(c, name, target);
   if (c.m == 64 && c.n == 72) return traced<T, T, C, 2, clustered<gemm_plan<64, 72, 64, 12>, 4, neighbour::beside>>(c, name, target);
   if (c.m == 128 && c.n == 64) return traced<T, T, C, 2, clustered<gemm_plan<128, 64, 64, 8>, 2, neighbour::beside>>(c, name, target);
-  if (c.m == 128 && c.n == 72) return traced<T, T, C, 2, clustered<gemm_plan<128, 72, 64, 8>, 4, neighbour::beside>>(c, name, target);
+  if (c.m == 128 && c.n == 72) return traced<T, T, C, 2, clustered<gemm_plan<128, 72, 64, sizeof(C) == 4 ? 7 : 8>, 4, neighbour::beside>>(c, name, target);
   no_kernel(c);
 }
 

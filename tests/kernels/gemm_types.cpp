@@ -130,7 +130,7 @@ TEST_CASE("every schedule that the rule knows of gives float64's sums, and the r
     all_of(promoted);
     const bool clusters = m.on->about().target == "sm_90a";
     for (const char* kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4", "gemm_bf16_128x256_nt_cluster2_bias",
-                               "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x192_nt_promoted_cluster2_scale_a_each_scale_b_each_bias"}) {
+                               "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x256_nt_cluster2_scale_a_each_scale_b_each_bias", "gemm_e4m3_128x176_nt_promoted_scale_a_each_scale_b_each_bias"}) {
       CAPTURE(kernel);
       CHECK((seen.count(kernel) == 1) == clusters);
     }
@@ -189,7 +189,14 @@ TEST_CASE("products of few rows are right, whole and with K in parts") {
     std::string kernels;
     for (const std::int64_t rows : {1, 7, 16, 17, 32, 33, 64, 65, 128})
       for (const std::int64_t cols : {40, 130, 264})
-        for (const std::int64_t k : {72, 1024}) kernels += expect(m, {.m = rows, .n = cols, .k = k, .how = of(element::bf16)}) + " ";
+        for (const std::int64_t k : {72, 1024}) {
+          product_case c{.m = rows, .n = cols, .k = k, .how = of(element::bf16)};
+          for (const host::gemm_estimate& e : problems::product_problem(*m.on, c).schedules(*m.with)) {
+            if (!e.schedule.swapped) continue;
+            c.how.schedule = e.schedule;
+            kernels += expect(m, c) + " ";
+          }
+        }
     CHECK(kernels.find("64x16_nt_swapped ") != std::string::npos);
     CHECK(kernels.find("128x128_nt_swapped_parts") != std::string::npos);
     product_case all{.m = 19, .n = 72, .k = 1536, .how = of(element::f16), .bias = true, .residual = true, .before = true, .scale_a = factor_kind::each, .scale_b = factor_kind::each, .pad = 8};
