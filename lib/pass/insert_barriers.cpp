@@ -209,7 +209,7 @@ class inserter {
     std::vector<ir::op*> found;
     for (const auto& r : opened.results)
       for (ir::op* user : users(k_, r.get()))
-        if (user->is(code)) found.push_back(user);
+        if (user->is(code) && std::find(found.begin(), found.end(), user) == found.end()) found.push_back(user);  // a product reads several parts of one slot
     return found;
   }
 

@@ -122,6 +122,7 @@ TEST_CASE("every schedule that the rule knows of gives float64's sums, and the r
       }
     };
     for (const std::int64_t rows : {5, 64, 100}) all_of({.m = rows, .n = 296, .k = 1024, .how = of(element::bf16), .bias = true, .residual = true});
+    all_of({.m = 64, .n = 120, .k = 1024, .how = of(element::bf16), .bias = true});  // K in parts on two processors, too
     all_of({.m = 128, .n = 64, .k = 1000, .how = of(element::f16, element::f32)});
     all_of({.m = 300, .n = 520, .k = 136, .how = of(element::bf16), .bias = true});
     product_case promoted{.m = 300, .n = 392, .k = 1040, .how = of(element::e4m3), .bias = true, .scale_a = factor_kind::each, .scale_b = factor_kind::each};
@@ -129,7 +130,7 @@ TEST_CASE("every schedule that the rule knows of gives float64's sums, and the r
     promoted.how.promoted = true;
     all_of(promoted);
     const bool clusters = m.on->about().target == "sm_90a";
-    for (const char* kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4", "gemm_bf16_128x256_nt_cluster2_bias",
+    for (const std::string kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4", "gemm_bf16_128x256_nt_cluster2_bias",
                                "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x256_nt_cluster2_scale_a_each_scale_b_each_bias", "gemm_e4m3_128x176_nt_promoted_scale_a_each_scale_b_each_bias"}) {
       CAPTURE(kernel);
       CHECK((seen.count(kernel) == 1) == clusters);

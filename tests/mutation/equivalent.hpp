@@ -16,6 +16,7 @@ inline constexpr equivalent equivalents[] = {
     {"drop-warp-barrier", ".* sm_90a", "barrier.warp in load #0", "the role ends here: behind it the lanes of the warp only leave the kernel"},
     {"drop-warp-barrier", ".* sm_10[03]a", "barrier.warp in (load|mma) #0", "the role ends here: behind it the lanes only come to the barrier of the CTA, which counts each of them"},
     {"wgmma-wait-more", "gemm.* sm_90a", "wgmma.wait in mma.epilogue 0 of an accumulator #0", "the wait for all groups right after the loop has come before, and no group was committed since"},
+    {"trip-more", "(gemm|gemm_gelu|gemm_bf16_128x256_nt) sm_90a", "for in mma.epilogue, inner #0", "stores of a waiting tile leave in this loop: its products stand under i < rounds and its stores under i < pieces, so one round more does nothing"},
     {"drop-tensor-fence", "gemm.* sm_10[03]a", "tmem.fence in cta (before|after) #0", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", ".*attention.* sm_10[03]a", "tmem.fence in cta (before #1|after #3)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", "product sm_10[03]a", "tmem.fence in cta (before #0|after #1)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},

@@ -94,10 +94,12 @@ TEST_CASE("every barrier of every library kernel counts the arrivals that its ro
         const bool everywhere = o.is(opcode::mbarrier_remote) || o.integer("multicast") != 0;  // each CTA of the cluster arrives in all of them
         if (!o.is(opcode::mbarrier_arrive) && !o.is(opcode::mbarrier_expect) && !o.is(opcode::tcgen05_commit) && !o.is(opcode::mbarrier_remote)) return;
         const std::int64_t n = arrivals(*k, o, agent) * o.integer("count", 1) * (everywhere ? k->cluster[0] : 1);
-        std::int64_t& most = made[array_of(o.operands[0])][agent];
+        // The commit of the products is an arrival beside those of warps that read the slot, too.
+        std::int64_t& most = made[array_of(o.operands[0])][o.is(opcode::tcgen05_commit) ? agent + ", products" : agent];
         most = std::max(most, n);
       });
-      CHECK(made.empty() == (each.name.rfind("sum_parts", 0) == 0));  // it moves nothing in bulk
+      const auto is = [&](const char* start) { return each.name.rfind(start, 0) == 0; };
+      CHECK(made.empty() == (is("sum_parts") || is("flash_attention_delta") || is("flash_attention_without_keys")));  // they move nothing in bulk
       for (const auto& entry : made) {
         const auto array = entry.first;  // clang 14 cannot capture a structured binding
         const auto& by_agent = entry.second;
@@ -119,7 +121,7 @@ TEST_CASE("no library kernel asks for more than its target has, and GEMM fills m
       test::run_passes(*k);
       CHECK(k->shared_bytes <= 232448);
       CHECK(k->warps * 32 <= 1024);
-      if (each.name.find("128x256") != std::string::npos) CHECK(k->shared_bytes > 190000);
+      if (each.name.find("128x256") != std::string::npos) CHECK(k->shared_bytes > (each.name.rfind("normed_", 0) == 0 ? 180000 : 190000));  // what is staged of a normed tile takes the place of a stage
       ir::walk(k->body, [&](const ir::op& o) {
         if (o.is(opcode::tma_load) || o.is(opcode::tma_store)) CHECK(static_cast<size_t>(o.integer("map")) < k->maps.size());
       });
