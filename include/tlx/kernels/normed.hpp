@@ -126,7 +126,7 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
 
   const auto multiplying = [&](const char* name, const auto& sums, auto half) {
-    return role(name, 1_warp, [&cta, &ab, &k_tiles, sums](const grid_box&) {
+    return role(name, 1_warp, [&ab, &k_tiles, sums](const grid_box&) {
       auto acc = sums.fill();
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.drain();
