@@ -189,13 +189,14 @@ void emitter::emit_region(const ir::region& r) {
   }
 }
 
+void emitter::only_on(const ir::op& o, const char* family, const char* what) {
+  if (k_.target.rfind(family, 0) != 0) fail("codegen-target", cat("\"", ir::row(o.code).text, "\" in a kernel for ", k_.target), cat(k_.target, " has no ", what));
+}
+
 void emitter::emit_op(const ir::op& o) {
   const auto sreg = [&](Intrinsic::ID x, Intrinsic::ID y, Intrinsic::ID z) {
     const auto axis = o.integer("axis");
     return define(o, {b.CreateIntrinsic(b.getInt32Ty(), axis == 0 ? x : axis == 1 ? y : z, {})});
-  };
-  const auto only_on = [&](const char* family, const char* what) {
-    if (k_.target.rfind(family, 0) != 0) fail("codegen-target", cat("\"", ir::row(o.code).text, "\" in a kernel for ", k_.target), cat(k_.target, " has no ", what));
   };
   switch (o.code) {
     case opcode::constant: return emit_constant(o);
@@ -258,7 +259,7 @@ void emitter::emit_op(const ir::op& o) {
 
     case opcode::wgmma_fence:
     case opcode::wgmma_commit:
-    case opcode::wgmma_wait: only_on("sm_90", "wgmma"); return emit_wgmma(o);
+    case opcode::wgmma_wait: only_on(o, "sm_90", "wgmma"); return emit_wgmma(o);
     case opcode::descriptor: return emit_wgmma(o);
 
     case opcode::tmem_alloc:
@@ -270,7 +271,7 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::tmem_wait_store:
     case opcode::tmem_fence:
     case opcode::tcgen05_mma:
-    case opcode::tcgen05_commit: only_on("sm_10", "tensor memory"); return emit_tcgen05(o);
+    case opcode::tcgen05_commit: only_on(o, "sm_10", "tensor memory"); return emit_tcgen05(o);
 
     case opcode::print: return emit_print(o);
     case opcode::require: return emit_require(o);

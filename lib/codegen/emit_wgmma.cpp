@@ -31,7 +31,7 @@ element parse(const std::string& name) {
 // They end before the first op that does more than compute an operand of theirs.
 emitter::op_iterator emitter::emit_products(op_iterator at, op_iterator end) {
   const ir::op& head = **at;
-  if (!k_.target.starts_with("sm_90")) fail("codegen-target", cat("\"wgmma\" in a kernel for ", k_.target), cat(k_.target, " has no wgmma"));
+  only_on(head, "sm_90", "wgmma");
   std::vector<const ir::op*> products;
   for (; at != end; ++at) {
     const ir::op& o = **at;

@@ -91,6 +91,8 @@ class emitter {
   void locate(const ir::op& o);
   void emit_region(const ir::region& r);
   void emit_op(const ir::op& o);
+  /// Raises codegen-target where the kernel is for another family of chips.
+  void only_on(const ir::op& o, const char* family, const char* what);
   const registers& regs(ir::value v);
   llvm::Value* scalar(ir::value v);
   const tile::layout& layout_of(const ir::type& t);

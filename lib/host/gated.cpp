@@ -17,10 +17,9 @@ struct gated_choice {
 };
 
 std::string name_of(const gated_choice& c) {
-  constexpr const char* activations[] = {"_none", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   std::string name = "gated_";
   name.append(tile::name(c.type)).append(c.by_threads ? "_128x32_threads" : "_128x128").append(c.bias_g ? "_bias_g" : "").append(c.bias_u ? "_bias_u" : "");
-  return name.append(activations[static_cast<int>(c.activate)]);
+  return name.append(c.activate == activation::none ? "_none" : suffix_of(c.activate));
 }
 
 template <class T, class Plan>
@@ -46,15 +45,11 @@ std::unique_ptr<ir::kernel> trace_gated(const gated_choice& c, const std::string
 }
 
 void check(const matrix& a, const matrix& g, const matrix& u, const matrix& c, const gated_options& how) {
-  if (how.type != tile::element::bf16 && how.type != tile::element::f16)
-    raise(user_error({.id = "gemm-type", .what = cat("gated product of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
+  check_family("gated product", how.type, a.column_major, "g or u", g.column_major && u.column_major, c.column_major);
   const bool fits = g.rows == a.cols && u.rows == a.cols && g.cols == c.cols && u.cols == c.cols && a.rows == c.rows && a.rows >= 0 && a.cols >= 0 && c.cols >= 0;
   if (!fits)
     raise(user_error({.id = "gemm-shape", .what = cat("a is ", a.rows, "x", a.cols, ", g is ", g.rows, "x", g.cols, ", u is ", u.rows, "x", u.cols, ", c is ", c.rows, "x", c.cols),
                       .because = "a is M x K, g and u are K x N and c is M x N", .fix = {"check the extents; weights stored N x K are column_major, with rows K and cols N"}}));
-  if (a.column_major || !g.column_major || !u.column_major || c.column_major)
-    raise(user_error({.id = "gemm-layout", .what = cat("a gated product with ", a.column_major ? "a column-major" : c.column_major ? "c column-major" : "g or u row-major"),
-                      .because = "its kernel reads all operands with K contiguous and stores by rows", .fix = {"store a by rows and the weights as N x K (column_major)"}}));
 }
 
 }  // namespace

@@ -132,10 +132,9 @@ namespace {
 
 // Appended, not printed to a stream: names are on the path of every launch.
 void append_epilogue(std::string& name, const gemm_epilogue& f) {
-  constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   constexpr const char *of_a[] = {"", "_scale_a_one", "_scale_a_each"}, *of_b[] = {"", "_scale_b_one", "_scale_b_each"};
   name.append(f.scale ? "_alpha" : "").append(of_a[static_cast<int>(f.scale_a)]).append(of_b[static_cast<int>(f.scale_b)]).append(f.bias ? "_bias" : "").append(f.bias_by_row ? "_by_row" : "");
-  name.append(f.before ? "_before" : "").append(activations[static_cast<int>(f.activate)]).append(f.residual ? "_residual" : "").append(f.clamp ? "_clamp" : "");
+  name.append(f.before ? "_before" : "").append(suffix_of(f.activate)).append(f.residual ? "_residual" : "").append(f.clamp ? "_clamp" : "");
 }
 
 }  // namespace

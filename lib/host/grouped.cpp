@@ -19,10 +19,9 @@ struct grouped_choice {
 };
 
 std::string name_of(const grouped_choice& c) {
-  constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   std::string name = "grouped_gemm_";
   name.append(tile::name(c.type)).append("_128x").append(std::to_string(c.n)).append(c.by_threads ? "_threads" : "").append(c.bias ? "_bias" : "");
-  return name.append(activations[static_cast<int>(c.activate)]);
+  return name.append(suffix_of(c.activate));
 }
 
 template <class T, class Plan>
@@ -48,14 +47,10 @@ std::unique_ptr<ir::kernel> trace_grouped(const grouped_choice& c, const std::st
 }
 
 void check(const matrix& a, const matrix& b, const matrix& c, std::int64_t groups, const grouped_options& how) {
-  if (how.type != tile::element::bf16 && how.type != tile::element::f16)
-    raise(user_error({.id = "gemm-type", .what = cat("grouped product of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
+  check_family("grouped product", how.type, a.column_major, "b", b.column_major, c.column_major);
   if (b.rows != a.cols || b.cols != c.cols || a.rows != c.rows || a.rows < 0 || a.cols < 0 || c.cols < 0 || groups < 0)
     raise(user_error({.id = "gemm-shape", .what = cat("a is ", a.rows, "x", a.cols, ", each b is ", b.rows, "x", b.cols, ", c is ", c.rows, "x", c.cols, ", ", groups, " groups"),
                       .because = "a is M x K with the rows of all groups, each b is K x N and c is M x N", .fix = {"check the extents; weights stored N x K are column_major, with rows K and cols N"}}));
-  if (a.column_major || !b.column_major || c.column_major)
-    raise(user_error({.id = "gemm-layout", .what = cat("a grouped product with ", a.column_major ? "a column-major" : c.column_major ? "c column-major" : "b row-major"),
-                      .because = "its kernel reads both operands with K contiguous and stores by rows", .fix = {"store a by rows and the weights as N x K (column_major)"}}));
 }
 
 // As a batch also where there is one group: the kernel's view of b has rank 3.

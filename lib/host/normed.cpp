@@ -22,10 +22,9 @@ struct normed_choice {
 };
 
 std::string name_of(const normed_choice& c) {
-  constexpr const char* activations[] = {"", "_relu", "_gelu", "_gelu_tanh", "_silu"};
   std::string name = c.rows_of_c ? "gemm_normed_" : "normed_gemm_";
   name.append(tile::name(c.type)).append(c.rows_of_c ? "_64x" : "_128x").append(std::to_string(c.n)).append(c.by_threads ? "_threads" : "").append(c.bias ? "_bias" : "");
-  return name.append(activations[static_cast<int>(c.activate)]).append(c.residual ? "_residual" : "").append(c.before ? "_before" : "").append(c.gain ? "_gain" : "");
+  return name.append(suffix_of(c.activate)).append(c.residual ? "_residual" : "").append(c.before ? "_before" : "").append(c.gain ? "_gain" : "");
 }
 
 /// activation(x + bias) + residual.
@@ -94,14 +93,10 @@ void check_like_c(const matrix& m, const char* name, const matrix& c) {
 }
 
 void check(const matrix& a, const matrix& b, const matrix& c, const normed_options& how) {
-  if (how.type != tile::element::bf16 && how.type != tile::element::f16)
-    raise(user_error({.id = "gemm-type", .what = cat("normed product of ", tile::name(how.type)), .because = "this function multiplies bf16 and f16 matrices", .fix = {"use bf16 or f16"}}));
+  check_family("normed product", how.type, a.column_major, "b", b.column_major, c.column_major);
   if (b.rows != a.cols || b.cols != c.cols || a.rows != c.rows || a.rows < 0 || a.cols < 0 || c.cols < 0)
     raise(user_error({.id = "gemm-shape", .what = cat("a is ", a.rows, "x", a.cols, ", b is ", b.rows, "x", b.cols, ", c is ", c.rows, "x", c.cols),
                       .because = "a is M x K, b is K x N and c is M x N", .fix = {"check the extents; weights stored N x K are column_major, with rows K and cols N"}}));
-  if (a.column_major || !b.column_major || c.column_major)
-    raise(user_error({.id = "gemm-layout", .what = cat("a normed product with ", a.column_major ? "a column-major" : c.column_major ? "c column-major" : "b row-major"),
-                      .because = "its kernel reads both operands with K contiguous and stores by rows", .fix = {"store a by rows and the weights as N x K (column_major)"}}));
   check_like_c(how.residual, "the residual", c);
   check_like_c(how.before, "before", c);
 }

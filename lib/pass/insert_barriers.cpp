@@ -480,12 +480,7 @@ class inserter {
       for (value valid : in_order)
         b.when(b.compare("lt", valid, b.integer(drain.result(parts.at(valid)[0])->type.rows)), [&](ir::builder& z) {
           if (arrived) z.make(opcode::mbarrier_wait, {arrived, parity});
-          for (size_t i : parts.at(valid)) {
-            const ir::type& t = drain.result(i)->type;
-            z.make(opcode::shared_zero, {views_.at(drain.result(i))->owner->operands[0], valid}, {},
-                   {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
-                    {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who.warps}}});
-          }
+          for (size_t i : parts.at(valid)) zero_rows(z, views_.at(drain.result(i))->owner->operands[0], valid, drain.result(i)->type, who);
           z.make(opcode::fence_async);
           meet(z, who);
         });

@@ -121,9 +121,7 @@ class lowerer {
     const ir::type& t = clear.operands[0]->type;
     value address = clear.operands[0]->owner->operands[0], first = clear.operands[1];
     b.when(b.compare("lt", first, b.integer(t.rows)), [&](ir::builder& z) {
-      z.make(opcode::shared_zero, {address, first}, {},
-             {{"rows", std::int64_t{t.rows}}, {"cols", std::int64_t{t.cols}}, {"element_bytes", std::int64_t{tile::bits(t.element) / 8}},
-              {"swizzle", std::int64_t{t.swizzle_bytes}}, {"warps", std::int64_t{who_.warps}}});
+      zero_rows(z, address, first, t, who_);
       z.make(opcode::fence_async);
       meet(z, who_);
     });

@@ -27,6 +27,12 @@ bool is_single_shot(ir::kernel& k, const ir::op& ring) {
   return fills == 1 && drains == 1;
 }
 
+void zero_rows(ir::builder& b, ir::value address, ir::value first, const ir::type& stored, const agent& who) {
+  b.make(ir::opcode::shared_zero, {address, first}, {},
+         {{"rows", std::int64_t{stored.rows}}, {"cols", std::int64_t{stored.cols}}, {"element_bytes", std::int64_t{tile::bits(stored.element) / 8}}, {"swizzle", std::int64_t{stored.swizzle_bytes}},
+          {"warps", std::int64_t{who.warps}}});
+}
+
 tile::shared_tile slab_tile_of(const agent& who, const ir::type& stored) { return tile::make_shared_tile(stored.element, stored.rows / who.warps, stored.cols); }
 
 bool stored_through_shared(const ir::kernel&, const agent& who, const ir::op& store) {

@@ -16,6 +16,9 @@ ir::value first_row_of(ir::builder& b, ir::value warp, const agent& who, const t
 /// A store that goes through shared memory by bulk copies: each warp owns whole consecutive rows and its part of a row is whole 16-byte pieces.
 bool stored_through_shared(const ir::kernel& k, const agent& who, const ir::op& store);
 
+/// Writes zeros into a stored tile from row `first` on, by all warps of `who`; what follows must still be fenced and met.
+void zero_rows(ir::builder& b, ir::value address, ir::value first, const ir::type& stored, const agent& who);
+
 /// What one warp stages for a store: its rows of the tile.
 tile::shared_tile slab_tile_of(const agent& who, const ir::type& stored);
 

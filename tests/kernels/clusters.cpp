@@ -5,6 +5,7 @@
 
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
+#include "tests/support/ran.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/host/launch.hpp"
 #include "tlx/kernels/gemm.hpp"
@@ -42,13 +43,7 @@ void check(test::machine_under_test& m, std::int64_t rows, std::int64_t cols, st
   using plan = clustered<gemm_plan<Rows, 64, 64, 3>, Ctas, Lie>;
   using arguments = std::conditional_t<Rank == 2, product, products>;
   const auto body = [](block& cta, const arguments& in) { gemm<bf16, plan>(cta, in, plain_epilogue{}); };
-  try {
-    host::launch<arguments>(*m.with, cat("clusters_", Ctas, Lie == neighbour::below ? "_below_" : "_beside_", Rank, "_", Rows), body, {view(in_a, rows, k), view(in_b, cols, k), view(out, rows, cols)});
-    m.on->wait();
-  } catch (const error& e) {
-    FAIL_CHECK(std::string(e.what()));
-    return;
-  }
+  if (!test::ran(*m.on, [&] { host::launch<arguments>(*m.with, cat("clusters_", Ctas, Lie == neighbour::below ? "_below_" : "_beside_", Rank, "_", Rows), body, {view(in_a, rows, k), view(in_b, cols, k), view(out, rows, cols)}); })) return;
   problems::verdict v;
   const std::vector<std::uint16_t> got = out.fetch(v);
   CHECK_MESSAGE(v.ok, v.why);

@@ -1,8 +1,10 @@
 // host::gated_gemm and host::gated_mlp against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
+#include "tests/support/ran.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/host/gated.hpp"
 #include "tlx/support/error.hpp"
@@ -59,14 +61,11 @@ void expect(test::machine_under_test& m, const gated_case& c) {
   if (c.bias) how.bias_g = on_g.where(), how.bias_u = on_u.where();
   const auto weights = [](const input& w) { return host::matrix{w.on.data(), w.on.cols, w.on.rows, w.on.stride, true}; };
   const host::matrix left{a.on.data(), c.m, c.k, a.on.stride}, result{out.data(), c.m, cols, out.stride};
-  try {
-    if (c.down) host::gated_mlp(*m.with, left, weights(g), weights(u), weights(down), result, how);
-    else host::gated_gemm(*m.with, left, weights(g), weights(u), result, how);
-    m.on->wait();
-  } catch (const error& e) {
-    FAIL_CHECK(std::string(e.what()));
+  if (!test::ran(*m.on, [&] {
+        if (c.down) host::gated_mlp(*m.with, left, weights(g), weights(u), weights(down), result, how);
+        else host::gated_gemm(*m.with, left, weights(g), weights(u), result, how);
+      }))
     return;
-  }
   problems::verdict v;
   const values got = out.fetch(v);
   REQUIRE_MESSAGE(v.ok, v.why);
@@ -130,12 +129,7 @@ TEST_CASE("a gated MLP is its gated pair times the third matrix") {
 TEST_CASE("matrices that do not fit a gated pair are refused") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     const auto id_of = [&](const host::matrix& a, const host::matrix& g, const host::matrix& c) {
-      try {
-        host::gated_gemm(*m.with, a, g, g, c);
-      } catch (const user_error& e) {
-        return e.id();
-      }
-      return std::string("none");
+      return test::error_of([&] { host::gated_gemm(*m.with, a, g, g, c); });
     };
     const host::matrix a{4096, 64, 32}, g{4096, 32, 16, 0, true}, c{4096, 64, 16};
     CHECK(id_of(a, {4096, 32, 17, 0, true}, c) == "gemm-shape");

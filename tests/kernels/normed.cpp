@@ -1,10 +1,11 @@
 // host::normed_gemm and host::gemm_normed against float64 on every machine of the run.
 #include <doctest/doctest.h>
 
-#include <functional>
 
+#include "tests/support/error_of.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
+#include "tests/support/ran.hpp"
 #include "tests/support/skip.hpp"
 #include "tlx/host/normed.hpp"
 #include "tlx/support/error.hpp"
@@ -73,14 +74,11 @@ void expect(test::machine_under_test& m, const normed_case& c) {
   if (c.residual) how.residual = {r.on.data(), c.m, c.n, r.on.stride};
   if (c.before) how.before = {entering.data(), c.m, c.n, entering.stride};
   const host::matrix left{a.on.data(), c.m, c.k, a.on.stride}, weights{b.on.data(), c.k, c.n, b.on.stride, true}, result{out.data(), c.m, c.n, out.stride};
-  try {
-    if (c.rows_of_c) host::gemm_normed(*m.with, left, weights, result, how);
-    else host::normed_gemm(*m.with, left, weights, result, how);
-    m.on->wait();
-  } catch (const error& e) {
-    FAIL_CHECK(std::string(e.what()));
+  if (!test::ran(*m.on, [&] {
+        if (c.rows_of_c) host::gemm_normed(*m.with, left, weights, result, how);
+        else host::normed_gemm(*m.with, left, weights, result, how);
+      }))
     return;
-  }
   problems::verdict v;
   const values got = out.fetch(v), got_before = entering.fetch(v);
   REQUIRE_MESSAGE(v.ok, v.why);
@@ -133,15 +131,6 @@ void expect(test::machine_under_test& m, const normed_case& c) {
   }
 }
 
-std::string id_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const user_error& e) {
-    return e.id();
-  }
-  return "none";
-}
-
 }  // namespace
 
 TEST_CASE("rows of a are normed on their way into a product, for every activation, tail and alignment") {
@@ -172,11 +161,11 @@ TEST_CASE("rows of c are normed on their way out, whole rows of up to 512 column
 TEST_CASE("what does not fit a normed product is refused by name") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     const host::matrix a{4096, 64, 32}, b{4096, 32, 16, 0, true}, c{4096, 64, 16};
-    CHECK(id_of([&] { host::normed_gemm(*m.with, a, {4096, 32, 17, 0, true}, c); }) == "gemm-shape");
-    CHECK(id_of([&] { host::normed_gemm(*m.with, a, {4096, 32, 16}, c); }) == "gemm-layout");
-    CHECK(id_of([&] { host::normed_gemm(*m.with, a, b, c, {.type = tile::element::f32}); }) == "gemm-type");
-    CHECK(id_of([&] { host::normed_gemm(*m.with, a, b, c, {.gain = 4096}); }) == "gemm-gain");
-    CHECK(id_of([&] { host::gemm_normed(*m.with, a, b, c, {.residual = {4096, 64, 15}}); }) == "gemm-shape");
-    CHECK(id_of([&] { host::gemm_normed(*m.with, a, {4096, 32, 520, 0, true}, {4096, 64, 520}); }) == "gemm-width");
+    CHECK(test::error_of([&] { host::normed_gemm(*m.with, a, {4096, 32, 17, 0, true}, c); }) == "gemm-shape");
+    CHECK(test::error_of([&] { host::normed_gemm(*m.with, a, {4096, 32, 16}, c); }) == "gemm-layout");
+    CHECK(test::error_of([&] { host::normed_gemm(*m.with, a, b, c, {.type = tile::element::f32}); }) == "gemm-type");
+    CHECK(test::error_of([&] { host::normed_gemm(*m.with, a, b, c, {.gain = 4096}); }) == "gemm-gain");
+    CHECK(test::error_of([&] { host::gemm_normed(*m.with, a, b, c, {.residual = {4096, 64, 15}}); }) == "gemm-shape");
+    CHECK(test::error_of([&] { host::gemm_normed(*m.with, a, {4096, 32, 520, 0, true}, {4096, 64, 520}); }) == "gemm-width");
   });
 }
