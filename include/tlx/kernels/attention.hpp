@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "tlx/dsl/kernel.hpp"
@@ -118,6 +119,7 @@ class block_parts {
   template <class T>
   block_parts(const view<std::int32_t, 1>& offsets, const view<T, 3>& tokens)
       : blocks_(offsets, tokens), count_formula_("(mul " + std::to_string(Block / Rows) + " " + blocks_.count_formula() + ")") {}
+  index count() const { return blocks_.count() * (Block / Rows); }
   const std::string& count_formula() const { return count_formula_; }
   template <class Body>
   void visit(const index& tile, Body&& body) const {
@@ -155,6 +157,42 @@ void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const
     auto o = mma(cast<T>(e * norm), v.drain());
     store(in.o[mine], cast<T>(read(o)));
   });
+}
+
+/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay.
+template <class T, int Block, int D>
+void block_attention_by_halves(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
+  auto tiles = cta.persistent(block_parts<Block, Rows>(in.offsets, in.q));
+  auto q = cta.ring<2>("q", shared<T, Rows, D>);
+  auto k = cta.ring<ahead>("k", shared<T, Block, D>), v = cta.ring<ahead>("v", shared<T, Block, D>);
+  const auto key_box = [&](const jagged_box& t) { return keys_of(t, in, options); };
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_box& t, const index& first) {
+      const jagged_box kv = key_box(t);
+      load(q.fill(), in.q.at(t.row + first, t.head, 0).axes(0, 2), hint::evict_last);
+      load(k.fill(), in.k.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+      load(v.fill(), in.v.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+    }),
+    role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_box& t, const index& first) {
+      constexpr float none = -std::numeric_limits<float>::infinity();
+      const jagged_box mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
+      const auto raw = [&] {
+        auto qs = q.drain();
+        auto ks = k.drain();
+        auto s = mma(qs, transpose(ks));
+        return read(s);
+      }();
+      const auto valid = where(t.key_mask<Block>(), raw * in.scale_log2, none);
+      const auto x = options.causal ? where(row_index<Rows, 1>(cta.home()) + first >= col_index<1, Block>(cta.home()), valid, none) : valid;
+      const auto e = exp2(x - row_max(x));
+      const auto norm = rcp(row_sum(e));
+      auto vs = v.drain();
+      clear_from(vs, t.rows);
+      auto o = mma(cast<T>(e), vs);
+      store(in.o[mine], cast<T>(read(o) * norm));
+    }));
 }
 
 /// P = softmax(S) and dS = scale * P * (dP - rowsum(P * dP)), rounded, from the products `s` and `dp` into the rings `p` and `ds`.
@@ -195,6 +233,56 @@ void block_attention_backward(block& cta, const attention_backward_arguments<T>&
     auto dk = mma(transpose(dss), qs);
     store(in.dk[t], cast<T>(read(dk)));
   });
+}
+
+/// An open slot that closes when it is told to, not where its handle's block ends.
+template <class Ring>
+auto open_slot(const Ring& ring) {
+  using slot = decltype(ring.drain());
+  return std::unique_ptr<slot>(new slot(ring.drain()));
+}
+
+/// block_attention_backward() for tiles of which an SM holds one: CTAs stay, and a role of its own loads the next tile's operands as soon as the slots of this
+/// one's are dead, in the order in which they die: v, do, k, q. Results are on their way out beside the products that follow them.
+template <class T, int Block, int D>
+void block_attention_backward_pipelined(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  auto tiles = cta.persistent(jagged<Block>(in.offsets, in.q));
+  constexpr auto operand = shared<T, Block, D>;
+  auto v = cta.ring<1>("v", operand), d_o = cta.ring<1>("do", operand), k = cta.ring<1>("k", operand), q = cta.ring<1>("q", operand);
+  auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_box& t) {
+      const auto whole = [&](const view<T, 3>& tensor) { return tensor.at(t.row, t.head, 0).axes(0, 2); };
+      load(v.fill(), whole(in.v), hint::evict_last);
+      load(d_o.fill(), whole(in.d_o), hint::evict_last);
+      load(k.fill(), whole(in.k), hint::evict_last);
+      load(q.fill(), whole(in.q), hint::evict_last);
+    }),
+    role("work", warp_count{Block / 16}, registers{240}, [&](const jagged_box& t) {
+      auto vs = open_slot(v), gs = open_slot(d_o);
+      for (const auto* slot : {vs.get(), gs.get()}) clear_from(*slot, t.rows);
+      auto dp = mma(*gs, transpose(*vs));
+      auto ks = open_slot(k), qs = open_slot(q);
+      for (const auto* slot : {ks.get(), qs.get()}) clear_from(*slot, t.rows);
+      auto s = mma(*qs, transpose(*ks));
+      write_score_gradients<Block>(s, dp, p, ds, in, t, options.causal);
+      vs.reset();
+      auto ps = open_slot(p), dss = open_slot(ds);
+      auto dv = mma(transpose(*ps), *gs), dq = mma(*dss, *ks);
+      const auto dv_out = cast<T>(read(dv));
+      ps.reset();
+      gs.reset();
+      store(in.dv[t], dv_out);
+      auto dk = mma(transpose(*dss), *qs);
+      const auto dq_out = cast<T>(read(dq));
+      ks.reset();
+      store(in.dq[t], dq_out);
+      const auto dk_out = cast<T>(read(dk));
+      dss.reset();
+      qs.reset();
+      store(in.dk[t], dk_out);
+    }));
 }
 
 /// The same where heads of q share a head of k and v: one tile for each head of k and v, in turn for all heads of q that share it. The gradients of k and v
