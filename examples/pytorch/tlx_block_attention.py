@@ -67,11 +67,11 @@ class Kernels:
         self.call("tlx_launch", self.kernel(device, name), values, len(values), torch.cuda.current_stream(device).cuda_stream)
 
 
-def name_of(q, k, block, backward, causal, rotary, interleaved, values):
+def name_of(q, k, block, backward, causal, rotary, interleaved, values, applied=False):
     types = {torch.bfloat16: "bf16", torch.float16: "f16"}
     if q.dtype not in types:
         raise ValueError(f"block attention works on bfloat16 and float16, not {q.dtype}")
-    turned = f"_rotary{'_interleaved' if interleaved else ''}{'_values' if values else ''}" if rotary else ""
+    turned = f"_rotary{'_interleaved' if interleaved else ''}{'_values' if values else ''}{'_applied' if applied else ''}" if rotary else ""
     return (f"block_attention_{'backward_' if backward else ''}{types[q.dtype]}{'' if block == 64 else f'_b{block}'}_d{q.shape[2]}{'_causal' if causal else ''}{turned}"
             f"{'_grouped' if k.shape[1] != q.shape[1] else ''}")
 
@@ -90,7 +90,8 @@ def check(q, k, v, offsets, cos, sin):
 
 def define(kernels, namespace="tlx"):
     """The operator o = attention(q, k, v, offsets, block, scale); its gradients come from one kernel that reads q, k, v and do only. With tables, pairs of columns are
-    turned: i and i + D / 2, or 2i and 2i + 1 (interleaved), of q and k, and of v too (values); gradients are those of what came in."""
+    turned: i and i + D / 2, or 2i and 2i + 1 (interleaved), of q and k, and of v too (values); gradients are those of what came in. applied, attention.backward only: q and k
+    come as they were after the rotation, gradients are those of what they were before."""
     log2e = 1.4426950408889634
 
     @torch.library.custom_op(f"{namespace}::block_attention", mutates_args=(), device_types="cuda")
@@ -109,16 +110,16 @@ def define(kernels, namespace="tlx"):
 
     @torch.library.custom_op(f"{namespace}::block_attention_backward", mutates_args=(), device_types="cuda")
     def backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, offsets: torch.Tensor, block: int, scale: float, cos: Optional[torch.Tensor] = None,
-                 sin: Optional[torch.Tensor] = None, interleaved: bool = False, values: bool = False,
-                 causal: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+                 sin: Optional[torch.Tensor] = None, interleaved: bool = False, values: bool = False, causal: bool = False,
+                 applied: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         dq, dk, dv = (torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
         if q.numel() and offsets.numel() > 1:
             tables = () if cos is None else (cos, sin)
-            kernels.launch(name_of(q, k, block, True, causal, tables, interleaved, values), (q, k, v, do, dq, dk, dv, offsets, *tables), (scale, scale * log2e))
+            kernels.launch(name_of(q, k, block, True, causal, tables, interleaved, values, applied), (q, k, v, do, dq, dk, dv, offsets, *tables), (scale, scale * log2e))
         return dq, dk, dv
 
     @backward.register_fake
-    def _(q, k, v, do, offsets, block, scale, cos=None, sin=None, interleaved=False, values=False, causal=False):
+    def _(q, k, v, do, offsets, block, scale, cos=None, sin=None, interleaved=False, values=False, causal=False, applied=False):
         return tuple(torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
 
     def keep(ctx, inputs, output):
