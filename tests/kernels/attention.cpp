@@ -194,6 +194,22 @@ TEST_CASE("q and k are rotated on their way to the products, and their gradients
   });
 }
 
+TEST_CASE("dq that is rotated back before it is rounded is nearer to float64 than one that is rotated afterwards") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      const attention_case plain{.lengths = {256, 64}, .heads = 2, .dimension = d, .backward = true};
+      attention_case turned = plain;
+      turned.rotary = turned.applied = true;
+      problems::attention_problem fused(*m.on, turned, 11), apart(*m.on, plain, 11);
+      fused.run(*m.with);
+      apart.run(*m.with);
+      const auto error = fused.rotary_errors(apart);
+      MESSAGE(m.name << ", D = " << d << ": largest error of dq " << error.fused << ", rotated afterwards " << error.apart);
+      CHECK(error.fused < error.apart);
+    }
+  });
+}
+
 TEST_CASE("v may be rotated too, operands may come rotated, and heads of q may share rotated heads of k") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const int d : {64, 128})
