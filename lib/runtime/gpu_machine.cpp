@@ -134,6 +134,7 @@ device::address gpu_machine::allocate(std::size_t bytes) {
 
 void gpu_machine::release(device::address where) {
   reached_.forget();  // its pages may be somebody else's next time
+  releases_.fetch_add(1, std::memory_order_release);
   try {
     const current scope(*context_);
     const cu::result code = context_->d.memory_release(where);

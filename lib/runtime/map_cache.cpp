@@ -96,8 +96,7 @@ void check_rules(const tensor_map& m) {
   }
 }
 
-void encode_fresh(const driver& d, const tensor_map& recipe, device::address nowhere, cu::tensor_map& out) {
-  check_rules(recipe);
+void encode_checked(const driver& d, const tensor_map& recipe, device::address nowhere, cu::tensor_map& out) {
   tensor_map m = recipe;
   if (device::is_empty(m)) {
     // A map cannot have an extent of 0. One element of memory that holds zeros is the nearest: every load of the tensor reads zeros,
@@ -126,17 +125,18 @@ void map_cache::encode(const driver& d, const tensor_map& recipe, device::addres
       return;
     }
   }
-  encode_fresh(d, recipe, nowhere, out);
-  ++encoded_;
+  check_rules(recipe);
+  encode_checked(d, recipe, nowhere, out);
+  encoded_.fetch_add(1, std::memory_order_relaxed);
   slot& s = slots_[set][next_way_[set]++ % ways];
   s.used = true;
   s.recipe = recipe;
   s.encoded = out;
 }
 
-std::uint64_t map_cache::encoded() const {
-  std::lock_guard lock(guard_);
-  return encoded_;
+void map_cache::encode_moved(const driver& d, const tensor_map& recipe, device::address nowhere, cu::tensor_map& out) {
+  encode_checked(d, recipe, nowhere, out);
+  encoded_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tlx::runtime
