@@ -33,7 +33,7 @@ class gpu_machine final : public device::machine, public device::makes_launchers
   /// The maps among the arguments, in order.
   void encode(const device::launch& how, cu::tensor_map* maps);
   /// A map that was encoded before, at another address, which has the alignment of the one before.
-  void encode_moved(const device::tensor_map& recipe, cu::tensor_map& out) { maps_.encode_moved(context_->d, recipe, nowhere_, out); }
+  void encode_moved(const map_call& call, device::address base, cu::tensor_map& out) { maps_.encode_moved(context_->d, call, base, out); }
   /// How often memory was given back: what was known of addresses before is doubtful.
   std::uint64_t releases() const { return releases_.load(std::memory_order_acquire); }
   gpu_module& own(device::module& code) const;  // raises user_error [module-of-another-machine]
@@ -41,7 +41,12 @@ class gpu_machine final : public device::machine, public device::makes_launchers
   /// Other arguments and grid for a kernel of an instantiated graph. Raises device_error [launch-failed].
   void change(cu::graph_exec in, cu::graph_node which, device::module& code, const std::string& entry, const device::launch& how);
   /// Whether kernels of this context can use the address. Remembers allocations that they can, until memory is released.
-  bool reaches(device::address where);
+  bool reaches(device::address where) {
+    device::address start = 0, end = 0;
+    return reaches(where, start, end);
+  }
+  /// And the allocation that it is in, if it can be told; else the address alone.
+  bool reaches(device::address where, device::address& start, device::address& end);
   /// "memory of gpu:1" for a message about an address that they cannot.
   std::string owner_of(device::address where) const;
   const std::shared_ptr<gpu_context>& context() const { return context_; }

@@ -38,14 +38,18 @@ const std::int64_t* same_shape(const std::int64_t* row, const value_ref& v) {
   return row ? same_words(row, v.strides, v.stride_count) : nullptr;
 }
 
-struct field {
-  device::address last = 0;        // views: the address of the last launch
-  std::byte* where = nullptr;      // in the block of parameters: the address of a view, the bytes of a scalar
-  std::uint32_t bytes = 0;         // of a scalar; 0: a view
-  std::uint32_t first_map = 0, map_count = 0;  // of a view, in map_order
-  std::uint32_t align = 1;         // of the address
-  bool filled = false;             // a view with elements: its address counts
-  bool in_grid = false;            // a scalar that a formula of the grid may read
+// A view's address: looked at when it is not the one of the last launch, or when that one is in doubt.
+struct place {
+  std::byte* where = nullptr;                  // in the block of parameters
+  device::address start = 0, end = 0;          // the allocation of the last one, which kernels reach
+  std::uint32_t first_map = 0, map_count = 0;  // in map_order
+  std::uint32_t align = 1;
+  bool filled = false;                         // a view with elements: its address counts
+};
+struct number {
+  std::byte* where = nullptr;
+  std::uint32_t argument = 0, bytes = 0;
+  bool in_grid = false;  // a formula of the grid may read it
 };
 
 bool may_name(const device::formula& f, const std::string& name) { return f.find(name) != std::string::npos; }
@@ -56,7 +60,7 @@ bool may_name(const device::formula& f, const std::string& name) { return f.find
 class gpu_launcher final : public device::launcher {
  public:
   gpu_launcher(gpu_machine& on, const device::kernel& k, std::shared_ptr<device::module> code)
-      : on_(on), kernel_(k), code_(std::move(code)), module_(on.own(*code_)), function_(find(k)), first_lane_(new lane(k, on.about())) {
+      : on_(on), kernel_(k), code_(std::move(code)), module_(on.own(*code_)), first_lane_(new lane(k, on.about())), function_(find(k)) {
     lanes_[0].store(first_lane_.get(), std::memory_order_release);
   }
   ~gpu_launcher() override {
@@ -82,11 +86,14 @@ class gpu_launcher final : public device::launcher {
     cu::launch_config config{};
     const device::launch* how = nullptr;  // of the binder
     std::vector<std::int64_t> shape;
-    std::vector<field> fields;            // one an argument
+    std::vector<device::address> last;    // one an argument, 0 for a scalar
+    std::vector<number> numbers;          // the scalars
+    std::vector<place> places;            // one an argument, nothing for a scalar
     std::vector<void*> pointers;          // one an entry parameter
     std::vector<std::uint64_t> block;     // what they point at, but for the maps
     std::vector<cu::tensor_map> maps;
     std::vector<std::uint32_t> map_order;  // maps by parameter
+    std::vector<map_call> calls;           // of the driver, one a map
     cu::launch_attribute attributes[2] = {};
     device::binder bind;
     std::vector<device::value> values;
@@ -116,51 +123,52 @@ class gpu_launcher final : public device::launcher {
 
   // The common case. False: something else than addresses and scalars is new, or an address is one that anew() has an error for.
   bool again(lane& l, const value_ref* arguments, size_t count) {
-    if (!l.ready || count != l.fields.size()) return false;
+    if (!l.ready || count != l.last.size()) return false;
     const std::int64_t* row = l.shape.data();
+    bool moved = false;
     for (size_t i = 0; i < count; ++i) {
       row = same_shape(row, arguments[i]);
       if (!row) return false;
+      moved |= arguments[i].base != l.last[i];
     }
+    for (const number& n : l.numbers)
+      if (n.in_grid && std::memcmp(n.where, arguments[n.argument].bytes, n.bytes) != 0) return false;
     const std::uint64_t releases = on_.releases();
-    const bool doubtful = releases != l.releases;  // memory was given back: an address may be nobody's now
-    bool moved = false;
-    for (size_t i = 0; i < count; ++i) {
-      const field& f = l.fields[i];
-      const value_ref& v = arguments[i];
-      if (f.bytes > 0) {
-        if (f.in_grid && std::memcmp(f.where, v.bytes, f.bytes) != 0) return false;
-        continue;
-      }
-      if (v.base == f.last && !doubtful) continue;
-      if (f.filled && (v.base == 0 || v.base % f.align != 0 || !on_.reaches(v.base))) return false;
-      moved = moved || v.base != f.last;
+    if ((moved || releases != l.releases) && !move(l, arguments, releases)) return false;
+    for (const number& n : l.numbers) {
+      const std::byte* from = arguments[n.argument].bytes;
+      if (n.bytes == 4) std::memcpy(n.where, from, 4);  // sizes that the compiler knows
+      else if (n.bytes == 8) std::memcpy(n.where, from, 8);
+      else std::memcpy(n.where, from, n.bytes);
     }
-    l.releases = releases;
-    for (size_t i = 0; i < count; ++i) {
-      const field& f = l.fields[i];
-      if (f.bytes > 0) std::memcpy(f.where, arguments[i].bytes, f.bytes);
-    }
-    if (moved) move(l, arguments);
     return true;
   }
 
-  void move(lane& l, const value_ref* arguments) {
-    l.ready = false;  // an error below leaves addresses and maps that do not go together
-    for (size_t i = 0; i < l.fields.size(); ++i) {
-      field& f = l.fields[i];
-      if (f.bytes > 0 || arguments[i].base == f.last) continue;
-      f.last = arguments[i].base;
-      std::memcpy(f.where, &f.last, sizeof f.last);
-      if (!f.filled) continue;  // its maps are those of nothing
-      for (std::uint32_t m = f.first_map; m < f.first_map + f.map_count; ++m) {
-        const std::uint32_t which = l.map_order[m];
-        device::tensor_map recipe = std::get<device::tensor_map>(l.how->arguments[which]);
-        recipe.base = f.last;
-        on_.encode_moved(recipe, l.maps[which]);
+  // Looks at the addresses that are new, or at all of them when memory was given back and one may be nobody's now; then takes over those that are new.
+  bool move(lane& l, const value_ref* arguments, std::uint64_t releases) {
+    const bool doubtful = releases != l.releases;
+    for (size_t i = 0; i < l.last.size(); ++i) {
+      place& p = l.places[i];
+      const device::address at = arguments[i].base;
+      if (!p.filled || (at == l.last[i] && !doubtful)) continue;
+      if (at == 0 || at % p.align != 0) return false;
+      if (doubtful || at < p.start || at >= p.end) {
+        if (!on_.reaches(at, p.start, p.end)) return false;
       }
     }
+    l.releases = releases;
+    l.ready = false;  // an error below leaves addresses and maps that do not go together
+    for (size_t i = 0; i < l.last.size(); ++i) {
+      const place& p = l.places[i];
+      const device::address at = arguments[i].base;
+      if (at == l.last[i] || !p.where) continue;
+      l.last[i] = at;
+      std::memcpy(p.where, &at, sizeof at);
+      if (!p.filled) continue;  // its maps are those of nothing
+      for (std::uint32_t m = p.first_map; m < p.first_map + p.map_count; ++m) on_.encode_moved(l.calls[l.map_order[m]], at, l.maps[l.map_order[m]]);
+    }
     l.ready = true;
+    return true;
   }
 
   void anew(lane& l, const value_ref* arguments, size_t count, std::uint64_t stream) {
@@ -205,31 +213,36 @@ class gpu_launcher final : public device::launcher {
   }
 
   void remember(lane& l) {
-    l.fields.assign(l.values.size(), field{});
+    const size_t count = l.values.size();
+    l.places.assign(count, place{});
+    l.last.assign(count, 0);
+    l.numbers.clear();
     l.map_order.clear();
+    l.calls.clear();
+    for (size_t m = 0; m < kernel_.maps.size(); ++m) l.calls.push_back(map_call(std::get<device::tensor_map>(l.how->arguments[m])));
     size_t at = kernel_.maps.size();  // maps come first, then each parameter's pieces: the contract of kernel.hpp
-    for (size_t i = 0; i < kernel_.parameters.size(); ++i) {
+    for (size_t i = 0; i < count; ++i) {
       const device::parameter& p = kernel_.parameters[i];
       const device::value& v = l.values[i];
-      field& f = l.fields[i];
-      f.where = static_cast<std::byte*>(l.pointers[at]);
+      auto* where = static_cast<std::byte*>(l.pointers[at]);
+      l.last[i] = v.base;
       if (p.what == device::parameter::kind::scalar) {
-        f.bytes = static_cast<std::uint32_t>(v.bytes.size());
-        f.in_grid = may_name(kernel_.grid_x, p.name) || may_name(kernel_.grid_y, p.name) || may_name(kernel_.grid_z, p.name);
+        l.numbers.push_back({where, static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(v.bytes.size()), may_name(kernel_.grid_x, p.name) || may_name(kernel_.grid_y, p.name) || may_name(kernel_.grid_z, p.name)});
         ++at;
         continue;
       }
-      f.last = v.base;
-      f.filled = std::find(v.extents.begin(), v.extents.end(), 0) == v.extents.end();
-      f.align = static_cast<std::uint32_t>(std::max(1, p.align_bytes));
-      f.first_map = static_cast<std::uint32_t>(l.map_order.size());
+      place& view = l.places[i];
+      view.where = where;
+      view.filled = std::find(v.extents.begin(), v.extents.end(), 0) == v.extents.end();
+      view.align = static_cast<std::uint32_t>(std::max(1, p.align_bytes));
+      view.first_map = static_cast<std::uint32_t>(l.map_order.size());
       for (size_t m = 0; m < kernel_.maps.size(); ++m) {
         if (kernel_.maps[m].parameter_index != static_cast<int>(i)) continue;
         l.map_order.push_back(static_cast<std::uint32_t>(m));
         const bool packed_16 = kernel_.maps[m].element == device::map_element::u4x16_align16 || kernel_.maps[m].element == device::map_element::u6x16_align16;
-        f.align = std::max(f.align, packed_16 ? 32u : 16u);
+        view.align = std::max(view.align, packed_16 ? 32u : 16u);
       }
-      f.map_count = static_cast<std::uint32_t>(l.map_order.size()) - f.first_map;
+      view.map_count = static_cast<std::uint32_t>(l.map_order.size()) - view.first_map;
       at += p.rank > 0 ? 2 * static_cast<size_t>(p.rank) : 1;
     }
   }
@@ -238,8 +251,8 @@ class gpu_launcher final : public device::launcher {
   const device::kernel& kernel_;
   std::shared_ptr<device::module> code_;
   gpu_module& module_;
-  gpu_function& function_;
   std::unique_ptr<lane> first_lane_;
+  gpu_function& function_;
   std::array<std::atomic<lane*>, 8> lanes_{};
 };
 

@@ -10,6 +10,16 @@
 
 namespace tlx::runtime {
 
+/// What the driver is asked for a map, but for its address.
+struct map_call {
+  std::array<std::uint64_t, 5> extents;
+  std::array<std::uint64_t, 4> strides_bytes;
+  std::array<std::uint32_t, 5> box, element_strides;
+  int element, rank, interleave, swizzle, promotion, fill;
+  /// Raises user_error [tensor-map-refused] for a choice that there is not.
+  explicit map_call(const device::tensor_map& recipe);
+};
+
 class map_cache {
  public:
   /// For the calls of encode() of one launch.
@@ -19,8 +29,8 @@ class map_cache {
   /// Raises user_error [tensor-map-refused] naming the rule that `recipe` breaks. The caller holds the cache.
   void encode(const driver& d, const device::tensor_map& recipe, device::address nowhere, cu::tensor_map& out);
 
-  /// For a map that was encoded before and differs in its address alone: no look at the rules, and nothing is kept. Needs no hold().
-  void encode_moved(const driver& d, const device::tensor_map& recipe, device::address nowhere, cu::tensor_map& out);
+  /// The map of a recipe that was encoded before, at another address: no look at the rules, and nothing is kept. Needs no hold().
+  void encode_moved(const driver& d, const map_call& call, device::address base, cu::tensor_map& out);
 
   std::uint64_t encoded() const { return encoded_.load(std::memory_order_relaxed); }
 

@@ -147,6 +147,7 @@ FAKE cuLaunchKernelEx(const cu::launch_config* how, cu::function, void** argumen
 FAKE cuTensorMapEncodeTiled(cu::tensor_map* out, int element, unsigned rank, void* base, const std::uint64_t* extents, const std::uint64_t* strides,
                             const unsigned* box, const unsigned*, int, int swizzle, int promotion, int fill) {
   COUNTED(cuTensorMapEncodeTiled);
+  *out = {};
   out->opaque[0] = reinterpret_cast<std::uint64_t>(base);
   out->opaque[1] = extents[0];
   out->opaque[2] = rank > 1 ? extents[1] : 0;

@@ -3,9 +3,7 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <random>
 #include <thread>
 #include <tuple>
@@ -13,21 +11,12 @@
 
 #include "fake.hpp"
 #include "runtime/driver.hpp"
+#include "tests/support/allocations.hpp"
 #include "tlx/device/launcher.hpp"
 #include "tlx/runtime/gpu.hpp"
 
-namespace {
-thread_local long allocations = 0;
-}
-void* operator new(std::size_t bytes) {
-  ++allocations;
-  if (void* where = std::malloc(bytes ? bytes : 1)) return where;
-  throw std::bad_alloc();
-}
-void operator delete(void* where) noexcept { std::free(where); }
-void operator delete(void* where, std::size_t) noexcept { std::free(where); }
-
 using namespace tlx;
+using tlx::test::allocations;
 
 namespace {
 
