@@ -451,6 +451,7 @@ class engine {
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::set<std::pair<int, std::uint32_t>> barrier_lines;
+  std::map<std::uint32_t, std::uint64_t> barrier_phases;
   struct reach { std::uint64_t warps = 0; bool guarded = false; };
   std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
