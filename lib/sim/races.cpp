@@ -271,9 +271,12 @@ void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
   if (w.now.empty()) return;
   note_async_read(w, c, offset, bytes, i, matrix);
   const std::uint32_t first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain);
+  const last_write* fine = nullptr;  // most neighbours were written alike, by one copy or one warp
   for (std::uint32_t g = first; g <= last; ++g) {
     const last_write& x = c.writes[g];
     if (!x.clock) continue;
+    if (fine && fine->clock == x.clock && fine->round == x.round && fine->agent == x.agent && fine->lane == x.lane && fine->async == x.async) continue;
+    fine = &x;
     if (x.agent == w.agent && x.round == w.round && !x.async && lane >= 0 && other_lane(x.lane, static_cast<std::uint8_t>(lane)))
       fault("race", cat(byte_text(g << grain), " is read by an asynchronous operation of lane ", lane, " of warp ", w.index, " but its write by other lanes of the warp (", place_of_index(x.at), ") is not ordered before (bar.warp.sync)"), &w, i, 1U << lane);
     if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < c.home->warp_count && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))

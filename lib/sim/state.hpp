@@ -18,6 +18,7 @@
 
 #include "sim/program.hpp"
 #include "sim/units/complaint.hpp"
+#include "sim/units/descriptor.hpp"
 #include "sim/units/mbarrier.hpp"
 #include "sim/units/matrix.hpp"
 #include "sim/units/tensor_memory.hpp"
@@ -244,7 +245,7 @@ struct cta {
   std::map<std::uint32_t, barrier_clocks> barrier_sync;
   std::array<barrier_clocks, 16> named_sync;
   std::unordered_map<std::uint32_t, clocks> strong_places;
-  struct reader { std::uint32_t begin, end; std::uint64_t operation; };
+  struct reader { std::uint64_t operation; std::vector<byte_range> ranges; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
   std::vector<std::uint16_t> reading;      // how many of them, by 16 bytes
   struct tensor_writer { int first, count; std::uint64_t operation; };
@@ -467,6 +468,7 @@ class engine {
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
   std::vector<std::string> printed;
   mma_scratch scratch;
+  std::map<std::pair<std::uint64_t, int>, std::vector<byte_range>> ranges_of_operands;  // of wgmma in shared memory, by descriptor and instruction with which of the two
   std::vector<float> float_a, float_b, float_d;
   std::vector<std::int16_t> integer_a, integer_b;
   std::vector<std::int32_t> integer_d;

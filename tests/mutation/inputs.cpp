@@ -26,7 +26,8 @@ bool has(const std::string& name, const char* part) { return name.find(part) != 
 struct problem {
   enum class family { matrices, block_attention, attention, grouped_products } of = family::matrices;
   std::int64_t extent = 264, dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
-  std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels; sequence 1 is NaN, and so is what lies behind the last
+  std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels
+  std::size_t nan_sequence = 1;                    // NaN, as is what lies behind the last
   bool jagged() const { return !offsets.empty(); }
 
   problem(const ir::kernel& k, std::int64_t extent_) : extent(extent_), dimension(number_in(k.name, "_d", 64)) {
@@ -39,7 +40,7 @@ struct problem {
       if (tables) offsets = {0, 40, 45, 182}, key_offsets = {0, 150, 155, 440};
     } else if (tables && any([](const ir::value_def& p) { return p.name == "b" && p.type.rank == 3; })) {
       of = family::grouped_products;
-      offsets = {3, 40, 40, 45, 200, 330};  // rows before the first, a group of none, one of several tiles
+      offsets = {3, 40, 40, 45, 190};  // rows before the first, a group of none, one of several tiles
     } else if (tables) {
       of = family::block_attention;
       if (has(k.name, "_grouped")) heads = 4;
@@ -47,7 +48,7 @@ struct problem {
       // A whole block, parts of one, and more than one: 40, 5, 59 and 96 tokens where a block has 64.
       offsets = {0, 40, 45, 104, 200};
       if (block == 128) offsets = {0, 80, 85, 290};
-      if (block >= 256) offsets = {0, 150, 155, 455}, heads /= 2, key_heads = 1;
+      if (block >= 256) offsets = {0, 5, 305}, nan_sequence = 0, heads /= 2, key_heads = 1;
       key_offsets = offsets;
     } else if (k.name.rfind("gemm_normed", 0) == 0) {
       whole_row = number_in(k.name, "_64x", 128) - 8;
@@ -59,7 +60,7 @@ struct problem {
   static bool of_keys(const ir::value_def& p) { return p.name == "k" || p.name == "v" || p.name == "dk" || p.name == "dv"; }
   std::int64_t tokens(const ir::value_def& p) const {
     if (jagged()) return (of_keys(p) ? key_offsets : offsets).back() + 6;
-    return of_keys(p) ? 2 * extent : extent;
+    return of_keys(p) ? extent + 72 : extent;
   }
   /// By the axis of a view whose rows are tokens or rows of groups; -1: none.
   int row_axis(const ir::value_def& p) const {
@@ -70,7 +71,7 @@ struct problem {
   bool belongs_to_nobody(const ir::value_def& p, std::int64_t row) const {
     const std::vector<std::int32_t>& all = of_keys(p) ? key_offsets : offsets;
     if (of == family::grouped_products) return row >= all.back();
-    return (row >= all[1] && row < all[2]) || row >= all.back();
+    return (row >= all[nan_sequence] && row < all[nan_sequence + 1]) || row >= all.back();
   }
 
   std::vector<std::int64_t> extents(const ir::value_def& p) const {
