@@ -25,19 +25,21 @@ bool has(const std::string& name, const char* part) { return name.find(part) != 
 /// What a kernel's parameters are told by its name and theirs: the extents of each view, and which rows belong to nobody and are NaN.
 struct problem {
   enum class family { matrices, block_attention, attention, grouped_products } of = family::matrices;
-  std::int64_t extent = 264, dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
+  sizes size;
+  std::int64_t dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
+  bool a_transposed = false, b_transposed = true, by_row = false;
   std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels
   std::size_t nan_sequence = 1;                    // NaN, as is what lies behind the last
   bool jagged() const { return !offsets.empty(); }
 
-  problem(const ir::kernel& k, std::int64_t extent_) : extent(extent_), dimension(number_in(k.name, "_d", 64)) {
+  problem(const ir::kernel& k, const sizes& size_) : size(size_), dimension(number_in(k.name, "_d", 64)) {
     const auto any = [&](auto&& is) { return std::any_of(k.parameters().begin(), k.parameters().end(), [&](const auto& p) { return is(*p); }); };
     const bool tables = any([](const ir::value_def& p) { return is_table(p); });
     if (k.name.rfind("flash_attention", 0) == 0) {
       of = family::attention;
       key_heads = 1;
       // Queries and keys differ in number; sequences have more blocks of keys than a ring has slots.
-      if (tables) offsets = {0, 40, 45, 182}, key_offsets = {0, 150, 155, 440};
+      if (tables) offsets = {0, 40, 45, 182}, key_offsets = {0, 100, 105, 340};
     } else if (tables && any([](const ir::value_def& p) { return p.name == "b" && p.type.rank == 3; })) {
       of = family::grouped_products;
       offsets = {3, 40, 40, 45, 190};  // rows before the first, a group of none, one of several tiles
@@ -50,8 +52,12 @@ struct problem {
       if (block == 128) offsets = {0, 80, 85, 290};
       if (block >= 256) offsets = {0, 5, 305}, nan_sequence = 0, heads /= 2, key_heads = 1;
       key_offsets = offsets;
-    } else if (k.name.rfind("gemm_normed", 0) == 0) {
-      whole_row = number_in(k.name, "_64x", 128) - 8;
+    } else {
+      if (k.name.rfind("gemm_normed", 0) == 0) whole_row = number_in(k.name, "_64x", 128) - 8;
+      // Stored M x K and K x N unless the name says otherwise: nt means that b is N x K.
+      for (const char* letters : {"_nn", "_nt", "_tn", "_tt"})
+        if (const std::size_t at = k.name.find(letters); at != std::string::npos && (at + 3 == k.name.size() || k.name[at + 3] == '_')) a_transposed = letters[1] == 't', b_transposed = letters[2] == 't';
+      by_row = has(k.name, "_by_row");
     }
   }
 
@@ -60,7 +66,7 @@ struct problem {
   static bool of_keys(const ir::value_def& p) { return p.name == "k" || p.name == "v" || p.name == "dk" || p.name == "dv"; }
   std::int64_t tokens(const ir::value_def& p) const {
     if (jagged()) return (of_keys(p) ? key_offsets : offsets).back() + 6;
-    return of_keys(p) ? extent + 72 : extent;
+    return of_keys(p) ? size.k + 72 : size.m;
   }
   /// By the axis of a view whose rows are tokens or rows of groups; -1: none.
   int row_axis(const ir::value_def& p) const {
@@ -78,8 +84,8 @@ struct problem {
     const int rank = p.type.rank;
     if (of == family::grouped_products) {
       const std::int64_t groups = static_cast<std::int64_t>(offsets.size()) - 1, rows = offsets.back() + 6;
-      if (p.name == "b") return {groups, extent, extent};
-      return p.name == "bias" ? std::vector{groups, extent} : std::vector{rows, extent};
+      if (p.name == "b") return {groups, size.n, size.k};
+      return p.name == "bias" ? std::vector{groups, size.n} : std::vector{rows, p.name == "a" ? size.k : size.n};
     }
     if (of == family::attention || of == family::block_attention) {
       if (p.name == "cos" || p.name == "sin") return {tokens(p), dimension / 2};
@@ -89,10 +95,12 @@ struct problem {
       if (rank == 4) return {batches, tokens(p), own_heads, dimension};
       if (rank == 3) return {tokens(p), own_heads, dimension};
     }
-    std::vector<std::int64_t> all(static_cast<std::size_t>(rank), extent);
-    if (rank == 3) all[0] = batches;
-    if (whole_row && p.name == "b") all[0] = whole_row;
-    else if (whole_row && p.name != "a") all.back() = whole_row;
+    const std::int64_t m = size.m, n = whole_row ? whole_row : size.n;
+    if (rank == 1) return {p.name == "scale_a" || by_row ? m : n};
+    const bool is_a = p.name == "a", is_b = p.name == "b" || p.name == "g" || p.name == "u";
+    std::vector<std::int64_t> all = is_a ? std::vector{m, size.k} : is_b ? std::vector{size.k, n} : std::vector{m, n};
+    if ((is_a && a_transposed) || (is_b && b_transposed)) std::swap(all[0], all[1]);
+    if (rank == 3) all.insert(all.begin(), batches);
     return all;
   }
 
@@ -122,11 +130,11 @@ void append(std::vector<std::byte>& to, tile::element e, float value) {
 }
 }  // namespace
 
-std::vector<input> inputs_of(const ir::kernel& k, std::int64_t extent) {
+std::vector<input> inputs_of(const ir::kernel& k, const sizes& size) {
   std::vector<input> all;
   std::mt19937 bits(7);
   std::normal_distribution<float> normal;
-  const problem of(k, extent);
+  const problem of(k, size);
   for (const auto& p : k.parameters()) {
     input in;
     in.view = p->type.is(ir::type::kind::view);

@@ -1,5 +1,6 @@
-// Every kernel of the library's list, on inputs made from its parameters: the smallest matrices that take it everywhere it goes with large ones.
+// Every kernel of the library's list, on inputs made from its parameters: the smallest that take it everywhere it goes with large ones.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -14,7 +15,8 @@ using namespace tlx;
 
 namespace {
 
-constexpr std::int64_t largest = 264;
+/// From small to large: what is cheap comes first. The last goes everywhere.
+constexpr tlx::mutation::sizes candidates[] = {{72, 72, 72}, {136, 136, 72}, {136, 136, 136}, {136, 136, 264}, {136, 264, 136}, {136, 264, 264}, {264, 264, 136}, {264, 264, 264}};
 constexpr std::uint64_t enough_phases = 3;  // of each slot: the ring has gone round more than twice
 
 /// Where a run went: the lines it executed and those that a predicate kept some lanes from, and how often the barriers completed, up to three phases each.
@@ -53,16 +55,17 @@ std::vector<subject> library(const std::string& target, const wanted& is_wanted,
     if (!is_wanted(each.name)) continue;
     const std::unique_ptr<ir::kernel> traced = each.trace(target);
     const device::kernel k = jit::compile(*traced, {.assemble = false, .use_cache = false});
-    const auto inputs = [&](std::int64_t e) { return tlx::mutation::inputs_of(*traced, e); };
-    subject best = launched(each, k, inputs(extent ? extent : largest), target);
+    const auto inputs = [&](const tlx::mutation::sizes& of) { return tlx::mutation::inputs_of(*traced, of); };
+    const tlx::mutation::sizes largest = extent ? tlx::mutation::sizes{extent, extent, extent} : *std::rbegin(candidates);
+    subject best = launched(each, k, inputs(largest), target);
     const auto size_of = [](const std::vector<tlx::mutation::input>& all_of) {
       std::size_t bytes = 0;
       for (const tlx::mutation::input& in : all_of) bytes += in.bytes.size();
       return bytes;
     };
-    if (!extent && size_of(inputs(72)) < size_of(inputs(largest))) {
+    if (!extent && size_of(inputs(candidates[0])) < size_of(inputs(largest))) {
       const ways everywhere(best.from->on->last_run());
-      for (const std::int64_t smaller : {72, 136, 200}) {
+      for (const tlx::mutation::sizes& smaller : candidates) {
         subject s = launched(each, k, inputs(smaller), target);
         if (!ways(s.from->on->last_run()).reach(everywhere)) continue;
         best = std::move(s);
