@@ -202,7 +202,7 @@ cta& engine::shared_owner(warp& w, const instruction& i, int lane, std::uint32_t
   if (!remote || rank >= own.home->ctas.size())
     fault("out_of_bounds", cat("shared address 0x", [&] { char t[16]; std::snprintf(t, sizeof t, "%x", address); return std::string(t); }(), " names CTA rank ", rank, remote ? ", which the cluster does not have" : ", but this instruction reaches only its own CTA"), &w, &i, 1U << lane);
   cta& other = *own.home->ctas[rank];
-  if (other.exited) fault("peer_exited", cat("CTA rank ", rank, " has exited; its shared memory is gone"), &w, &i, 1U << lane);
+  if (other.exited) fault("peer_exited", cat("CTA rank ", rank, " has exited; its shared memory is gone", exit_text(other)), &w, &i, 1U << lane);
   check_started(w, other, i, lane);
   return other;
 }

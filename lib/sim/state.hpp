@@ -185,6 +185,9 @@ struct warp {
   std::deque<context> contexts;
   std::size_t current = 0;
   bool queued = false, done = false;
+  std::uint32_t ended_at = no_pc;               // where a thread of it ended last
+  std::uint32_t proxy_fence_clock = 0;          // of its latest proxy fence, which stands at proxy_fence_at (engine::index_of)
+  int proxy_fence_at = 0;
   std::uint32_t agent = 0;                      // index in the vector clocks
   clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive and a relaxed store publish
   clocks loaded;                                // what relaxed loads read of others; a fence takes it in
@@ -233,6 +236,7 @@ struct cta {
   std::unique_ptr<tensor_memory> tmem;
   const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
   const instruction* tensor_freed = nullptr;
+  const warp* tensor_allocator = nullptr;         // who allocated
   std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
@@ -377,6 +381,7 @@ class engine {
   bool before(const warp& w, const global_access& a) const;
   // Records of accesses hold an instruction as its number in the program, from one; 0 is none.
   int index_of(const instruction* i) const;
+  std::string late_fence_text(const cta& c, std::uint32_t agent, std::uint32_t written) const;
   std::string place_of_index(int index) const;         // "ptx line 12, a.cpp:3"
   std::string place_of(const instruction& i) const;
   std::string ungrouped_text(const warp& w) const;

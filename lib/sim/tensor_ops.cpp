@@ -33,7 +33,7 @@ std::vector<cta*> group_of(engine& e, warp& w, const instruction& i, int lane, i
   cluster& k = *w.home->home;
   const std::uint32_t even = w.home->rank & ~1U;
   if (even + 1 >= k.ctas.size()) e.fault("peer_exited", cat("cta_group::2 needs the pair of CTA rank ", w.home->rank, ", which the cluster does not have"), &w, &i, 1U << lane);
-  for (std::uint32_t r = even; r < even + 2; ++r) if (k.ctas[r]->exited) e.fault("peer_exited", cat("CTA rank ", r, " of the pair has exited"), &w, &i, 1U << lane);
+  for (std::uint32_t r = even; r < even + 2; ++r) if (k.ctas[r]->exited) e.fault("peer_exited", cat("CTA rank ", r, " of the pair has exited", e.exit_text(*k.ctas[r])), &w, &i, 1U << lane);
   if (w.home->rank & 1U) e.lint("a cta_group::2 operation is issued by the odd CTA of the pair", &i);
   return {k.ctas[even].get(), k.ctas[even + 1].get()};
 }
@@ -89,6 +89,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   std::byte* at[32];
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
   home.tensor_allocated = &i;
+  home.tensor_allocator = &w;
   for (std::int64_t k = 0; k < columns; ++k) home.tensor_clean[static_cast<std::size_t>(column + k)] = false;
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);

@@ -65,12 +65,15 @@ std::vector<subject> library(const std::string& target, const wanted& is_wanted,
     };
     if (!extent && size_of(inputs(candidates[0])) < size_of(inputs(largest))) {
       const ways everywhere(best.from->on->last_run());
+      // Few rounds show what many rounds put in order, and the other way round: what is passed over is kept for mutants that show nothing.
+      std::vector<subject> others;
       for (const tlx::mutation::sizes& smaller : candidates) {
-        subject s = launched(each, k, inputs(smaller), target);
-        if (!ways(s.from->on->last_run()).reach(everywhere)) continue;
-        best = std::move(s);
+        others.push_back(launched(each, k, inputs(smaller), target));
+        if (!ways(others.back().from->on->last_run()).reach(everywhere)) continue;
+        std::swap(best, others.back());
         break;
       }
+      best.others = std::move(others);
     }
     all.push_back(std::move(best));
   }

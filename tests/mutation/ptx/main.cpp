@@ -32,6 +32,7 @@ using tlx::cat;
 namespace {
 
 constexpr int near_lines = 40;
+constexpr int most_on_others = 8;  // schedules of a problem of another size
 
 struct equivalent { std::string of, subject, site, reason; };
 
@@ -90,7 +91,8 @@ bool names_the_place(const outcome& o, int line, const std::vector<int>& also, c
   std::uint64_t everybody = 0;
   for (const auto& [l, warps] : runs) everybody |= warps;
   if (const auto mine = runs.find(line); mine != runs.end() && mine->second != everybody)
-    for (const int w : numbers_after(o.report.threads, "warp")) if (mine->second >> w & 1U) return true;
+    for (const std::string* words : {&o.report.threads, &o.text})
+      for (const int w : numbers_after(*words, "warp")) if (w < 64 && mine->second >> w & 1U) return true;
   const std::set<int> offsets = numbers_after(o.text, "shared offset");
   const auto near = [&](int at) { return std::abs(at - line) <= near_lines || std::any_of(also.begin(), also.end(), [&](int a) { return std::abs(at - a) <= near_lines; }); };
   for (const auto& [at, offset] : barriers) if (near(at) && offsets.count(static_cast<int>(offset))) return true;
@@ -282,6 +284,11 @@ class trial {
       const int schedules = known != equivalents_.end() ? o_.equal_schedules : o_.most_schedules;
       for (int seed = 1; seed <= schedules; ++seed)
         if ((o = once(s, *code, seed)).kind != outcome::what::same) break;
+      for (const subject& other : s.others) {
+        if (o.kind != outcome::what::same) break;
+        const auto there = other.from->load({.ptx = changed, .cubin = {}});
+        for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);
+      }
       if (known != equivalents_.end()) {
         all_.used[known - equivalents_.begin()] = true;
         if (o.kind == outcome::what::same) { ++count(m.of, equal); return; }
@@ -297,7 +304,7 @@ class trial {
     switch (o.kind) {
       case outcome::what::fault:
         ++count(m.of, fault);
-        if (m.protocol && !names_the_place(o, m.line, m.also, reached_, barriers_, lines_of(changed))) {
+        if (m.protocol && !placed_by_some_schedule(s, m, changed, o)) {
           ++count(m.of, misplaced);
           tell("WRONG PLACE", cat("seed ", o.seed, ": ", o.text));
         }
@@ -308,6 +315,17 @@ class trial {
       case outcome::what::same: ++count(m.of, survived); tell("SURVIVED", ""); break;
     }
     if (o_.verbose) std::printf("%s %s %d [%s] seed %ju: %s\n", s.name.c_str(), m.of.c_str(), m.line, m.site.c_str(), static_cast<std::uintmax_t>(o.seed), o.text.c_str());
+  }
+
+  /// What goes wrong first depends on the schedule, and may lie far behind the cause; one of the schedules must tell the place.
+  bool placed_by_some_schedule(const subject& s, const mutant& m, const std::string& changed, const outcome& first) {
+    const std::vector<std::string> lines = lines_of(changed);
+    const auto placed = [&](const outcome& o) { return o.kind == outcome::what::fault && names_the_place(o, m.line, m.also, reached_, barriers_, lines); };
+    if (placed(first)) return true;
+    const auto code = s.from->load({.ptx = changed, .cubin = {}});
+    for (int seed = static_cast<int>(first.seed) + 1; seed <= o_.most_schedules; ++seed)
+      if (placed(once(s, *code, seed))) return true;
+    return false;
   }
 
   const settings& o_;
