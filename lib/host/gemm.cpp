@@ -306,6 +306,10 @@ std::vector<library_kernel> gemm_kernels() {
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .activate = a});
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .residual = true, .activate = a});
   }
+  for (const activation a : {activation::gelu, activation::gelu_tanh, activation::silu}) {
+    add_16bit(element::bf16, 128, 192, false, true, false, {.bias = true, .activate = a});
+    add_16bit(element::bf16, 128, 176, false, true, false, {.bias = true, .residual = true, .activate = a});
+  }
   for (const element type : {element::e4m3, element::tf32})
     add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
   for (const int width : {128, 176, 192})

@@ -31,6 +31,14 @@ int ctas_at_once(const chip& on, int cluster) { return cluster <= 1 ? on.process
 // Cycles of one product of 64 rows, n columns and 32 bytes of K: the tensor cores', or those that reading both operands from shared memory takes.
 double product_cycles(const chip& on, int n) { return on.wgmma ? std::max(n / 2.0, 16 + n / 4.0) : std::max(n / 4.0, 16 + n / 8.0); }
 
+// Work of an epilogue on one element in cycles of a processor, of whose four schedulers each takes an instruction of 32 threads a cycle: what stands between the
+// products of two tiles where a second f32 tile does not fit beside the accumulators (wgmma). Loads of a matrix wait for memory, too.
+double epilogue_cycles(const gemm_epilogue& f) {
+  const double activation_of[] = {0, 1, 15, 7, 6};
+  return ((f.bias ? 1 : 0) + activation_of[static_cast<int>(f.activate)] + (f.residual ? 8 : 0) + (f.before ? 3 : 0) + (f.clamp ? 2 : 0)) / 128;
+}
+bool is_heavy(const gemm_epilogue& f) { return f.residual || f.before || f.activate > activation::relu; }
+
 gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& on) {
   gemm_estimate made;
   made.kernel = name_of(c);
@@ -45,7 +53,9 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   made.fill = made.tiles ? static_cast<double>(made.tiles) / static_cast<double>(made.rounds * std::max(on.processors, at_once)) : 0;
   const double steps = bytes_of_k / 32, cycles = c.m / 64.0 * product_cycles(on, c.n) * steps * 1.03;
   const double promoted = c.promoted ? c.m * c.n / 128.0 * bytes_of_k / 128 * 0.6 : 0;  // additions that are not hidden
-  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + 1000) + 5000) / on.products_clock;
+  const bool hidden = !on.wgmma || c.m * c.n / 256 <= 96;
+  const double exposed = c.parts > 1 || !is_heavy(c.finish) ? 0 : (hidden ? 0.15 : 1.2) * c.m * c.n * epilogue_cycles(c.finish);
+  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + exposed + 1000) + 5000) / on.products_clock;
   const double of_a = static_cast<double>(e.rows * e.k) * size, of_b = static_cast<double>(e.cols * e.k) * size, of_c = static_cast<double>(e.rows * e.cols) * tile::bits(c.c) / 8.0;
   const double sums = c.parts > 1 ? static_cast<double>(e.rows * e.cols) * 4 * c.parts : 0;
   made.memory_bytes = static_cast<std::int64_t>(of_a + of_b + of_c);
@@ -145,6 +155,11 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   if (e.cols > 128) all.add(128, 256);
   all.add(128, 128);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
+  // Narrow enough that a finished tile waits in f32, and its epilogue runs behind the next tile's products.
+  if (on.wgmma && k_contiguous && wide_type && base.a == base.c && e.cols > 128 && is_heavy(base.finish)) {
+    all.add(128, 176);
+    if (!base.finish.residual) all.add(128, 192);
+  }
   std::vector<gemm_offer> found = all.best_first();
   // For e4m3 measured, and no faster than CTAs alone (bench/LOG.md); bf16 waits for its measurement. There for whoever asks.
   const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);

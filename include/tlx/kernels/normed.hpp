@@ -114,7 +114,8 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k, width = Width;
   static_assert(m == 64 && n % width == 0, "tlx: gemm_normed keeps 64 rows of a half in the registers of four warps");
   if (Plan::by_threads) cta.move_by_threads();
-  auto tiles = cta.persistent(grid_of<m, 2 * n>(in.c));
+  if (Plan::cluster > 1) cta.cluster(Plan::cluster);  // CTAs below each other, which read b once
+  auto tiles = cta.persistent(grid_of<m, 2 * n>(in.c, neighbour::below));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<T, n, k>, shared<T, n, k>);
   auto left = cta.ring<1>("left", accumulator<float, m, n>), right = cta.ring<1>("right", accumulator<float, m, n>);
   std::optional<ring_of<2, shared_spec<T, m, width>>> added_left, added_right;
@@ -163,8 +164,8 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.fill();
         load(get<0>(slot), in.a.at(t.row, i * k));
-        load(get<1>(slot), in.b.at(t.col, i * k));
-        load(get<2>(slot), in.b.at(t.col + n, i * k));
+        detail::load_operand<Plan, neighbour::below>(get<1>(slot), in.b.at(t.col, i * k));
+        detail::load_operand<Plan, neighbour::below>(get<2>(slot), in.b.at(t.col + n, i * k));
       });
       for (int i = 0; added_left && i < n / width; ++i) {
         load(added_left->fill(), in.residual.at(t.row, t.col + constant(t.col.home(), i * width)));
