@@ -66,6 +66,7 @@ class work_finder {
       add(all, store, work, kept);
     }
     int waiting = 0, loaded = 0, arithmetic = 0;
+    std::set<value> counted;
     for (piece& p : all) {
       int loads = 0;
       std::sort(p.work.begin(), p.work.end(), [&](ir::op* x, ir::op* y) { return order_.at(x) < order_.at(y); });
@@ -78,7 +79,8 @@ class work_finder {
         if (!stays_inside(*o, p)) return {};
       }
       loaded = std::max(loaded, loads);
-      for (value v : p.kept) waiting += v->type.is_tile() ? registers_of_any(v->type, warps_) : 1;
+      for (value v : p.kept)
+        if (counted.insert(v).second) waiting += v->type.is_tile() ? registers_of_any(v->type, warps_) : 1;
     }
     constexpr int little = 3;  // a factor, a sum and the cast
     if (all.size() < 2 || (arithmetic <= little && loaded == 0) || accumulators + waiting + loaded + other_registers > registers_of_a_consumer) return {};
@@ -94,8 +96,8 @@ class work_finder {
     if (!ours || !v->owner) return true;
     ir::op& o = *v->owner;
     if (!v->type.is_tile()) {
-      if (v->type.is_scalar() && !tile::is_integer(v->type.element)) kept.insert(v);
-      return true;  // coordinates are computed again
+      if (v->type.is_scalar() && !tile::is_integer(v->type.element) && !o.is(opcode::constant)) kept.insert(v);
+      return true;  // constants and coordinates are made again
     }
     if (work.count(&o)) return true;
     const bool waits = here(v) && v->type.cols > 1 && (elementwise(o) || o.is(opcode::constant) || o.is(opcode::iota) || o.is(opcode::broadcast) || (o.is(opcode::global_load) && !o.integer("jagged")));
@@ -247,6 +249,7 @@ class deferrer {
     for (value v : o.operands) {
       if (copies.look_up(v) != v) continue;
       if (cells_.count(v)) copies.map(v, b.get(cells_.at(v)));
+      else if (v->owner && v->owner->is(opcode::constant) && of_this_tile(v)) copies.copy(*v->owner);
       else if (v->type.is_scalar() && tile::is_integer(v->type.element)) copies.map(v, place(b, v));
     }
     return copies.copy(o);
