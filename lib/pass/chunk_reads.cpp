@@ -24,17 +24,7 @@ struct cone {
   bool splittable = true;
   int sink_bits = 0;
   bool by_threads = false;
-
-  // Work that is worth hiding behind the next tile's products, piece by piece (defer-stores): more than a factor, a sum and a cast, or loads of matrices.
-  bool is_much() const {
-    const auto of_matrices = [](const ir::op* o) { return o->results.size() == 1 && o->result()->type.is_tile() && o->result()->type.rows > 1 && o->result()->type.cols > 1; };
-    return std::count_if(ops.begin(), ops.end(), [&](const ir::op* o) { return elementwise(*o) && of_matrices(o); }) > 3 ||
-           std::any_of(ops.begin(), ops.end(), [&](const ir::op* o) { return o->is(ir::opcode::global_load) && of_matrices(o); });
-  }
 };
-
-// Whether an accumulator and an f32 copy of it that waits leave registers for the work on a piece.
-bool two_fit(const ir::kernel& k, const agent& who, int registers) { return !has_tensor_memory(k) && who.role && registers <= 96; }
 
 void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols);
 
@@ -136,9 +126,7 @@ void chunk_reads(ir::kernel& k) {
     seen.insert(c.ops.begin(), c.ops.end());
     if (!c.splittable || c.sink_bits == 0) continue;
     // masked stores need an address for each piece: half as many at a time, so that the registers last
-    // work that waits for the next tile's products takes no longer than one step of them, half as many at a time
-    const bool small = c.by_threads || (c.is_much() && two_fit(k, agent_of(all, *read), registers));
-    const int width = std::min(small ? 32 : 64, 1024 / c.sink_bits);
+    const int width = std::min(c.by_threads ? 32 : 64, 1024 / c.sink_bits);
     if (t.cols <= width || registers <= 16) continue;
     const std::vector<ir::op*> ordered = in_order(c);
     std::vector<ir::op*> closes;
