@@ -233,6 +233,8 @@ TEST_CASE("an address that cannot be is an error between two launches, which are
   CHECK(error_of([&] { k.launcher->launch(matrices(0x400000, 0x200000), 0); }) == "tensor-map-refused");
   fake().reset();
   fake().on_launch(see);
+  const seen_launch elsewhere = k.again(matrices(0x400000, 0x200000));  // whose map was not made
+  CHECK(elsewhere == k.plain(matrices(0x400000, 0x200000), 0));
   CHECK(k.again(values) == good);
   fake().fail("cuLaunchKernelEx", 1);
   std::string said;
