@@ -15,8 +15,9 @@ Value* emitter::to_f32(Value* v, element from) {
   switch (from) {
     case element::f32:
     case element::tf32: return v;
-    case element::f16:
-    case element::bf16: return b.CreateFPExt(v, b.getFloatTy());
+    case element::f16: return b.CreateFPExt(v, b.getFloatTy());
+    // The upper half of an f32: of two in a word a shift and a mask, where cvt.f32.bf16 takes a third instruction to bring the upper one down first.
+    case element::bf16: return b.CreateBitCast(b.CreateShl(b.CreateZExt(b.CreateBitCast(v, b.getInt16Ty()), b.getInt32Ty()), 16), b.getFloatTy());
     case element::f64: return b.CreateFPTrunc(v, b.getFloatTy());
     case element::e4m3:
     case element::e5m2: {

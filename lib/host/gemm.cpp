@@ -107,7 +107,8 @@ gemm_choice wanted(const session& with, const matrix& a, const matrix& b, const 
 std::vector<gemm_offer> offers_of(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
   const gemm_choice base = wanted(with, a, b, c, how);
   const bool few_rows = !base.batched && !base.ta && base.tb && tile::bits(base.a) == 16 && bulk_copies_work(a, base.a, 1) && bulk_copies_work(b, base.b, 1);
-  return offers_of(base, {c.rows, c.cols, a.cols}, few_rows, with.on().about().target, with.on().about().processor_count);
+  const bool residual_in_bulk = !how.residual.data || bulk_copies_work(how.residual, base.c, how.batch);
+  return offers_of(base, {c.rows, c.cols, a.cols}, few_rows, residual_in_bulk, with.on().about().target, with.on().about().processor_count);
 }
 
 gemm_choice choose(const session& with, const matrix& a, const matrix& b, const matrix& c, const gemm_options& how) {
@@ -117,11 +118,11 @@ gemm_choice choose(const session& with, const matrix& a, const matrix& b, const 
   for (const gemm_offer& o : all) {
     if (o.estimate.schedule == *how.schedule) return o.choice;
     const gemm_schedule& s = o.estimate.schedule;
-    names.push_back(cat("{", s.rows, ", ", s.cols, ", ", s.cluster, ", ", s.parts, s.swapped ? ", true}" : "}"));
+    names.push_back(cat("{", s.rows, ", ", s.cols, ", ", s.cluster, ", ", s.parts, s.swapped ? ", true" : s.in_turns ? ", false" : "", s.in_turns ? ", true}" : "}"));
   }
   const gemm_schedule& s = *how.schedule;
-  raise(user_error({.id = "gemm-schedule", .what = cat("no kernel for this product with tiles of ", s.rows, "x", s.cols, ", clusters of ", s.cluster, " and ", s.parts, s.parts == 1 ? " part" : " parts", s.swapped ? ", swapped" : ""),
-                    .because = cat("there are {rows, cols, cluster, parts, swapped}: ", join(names, ", ")), .fix = {"use one of gemm_schedules()", "leave schedule out"}}));
+  raise(user_error({.id = "gemm-schedule", .what = cat("no kernel for this product with tiles of ", s.rows, "x", s.cols, ", clusters of ", s.cluster, " and ", s.parts, s.parts == 1 ? " part" : " parts", s.swapped ? ", swapped" : "", s.in_turns ? ", in turns" : ""),
+                    .because = cat("there are {rows, cols, cluster, parts, swapped, in_turns}: ", join(names, ", ")), .fix = {"use one of gemm_schedules()", "leave schedule out"}}));
 }
 
 device::value vector_of(device::address data, std::int64_t count) { return device::view_value(data, {data ? count : 0}); }
@@ -147,7 +148,7 @@ std::string name_of(const gemm_choice& c) {
   if (c.b != c.a) name.append("_").append(tile::name(c.b));
   if (c.c != usual && c.parts == 1) name.append("_to_").append(tile::name(c.c));
   name.append(c.batched ? "_batched_" : "_").append(std::to_string(c.m)).append("x").append(std::to_string(c.n));
-  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(c.promoted ? "_promoted" : "").append(c.swapped ? "_swapped" : "");
+  name.append(c.ta ? "_t" : "_n").append(c.tb ? "t" : "n").append(c.by_threads ? "_threads" : "").append(c.promoted ? "_promoted" : "").append(c.swapped ? "_swapped" : "").append(c.turns ? "_turns" : "");
   if (c.cluster > 1) name.append("_cluster").append(std::to_string(c.cluster));
   if (c.parts > 1) name.append("_parts");
   else append_epilogue(name, c.finish);
@@ -306,6 +307,9 @@ std::vector<library_kernel> gemm_kernels() {
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .activate = a});
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .residual = true, .activate = a});
   }
+  add({.n = 128, .turns = true});
+  for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu})
+    for (const bool residual : {false, true}) add({.n = 128, .turns = true, .finish = {.bias = true, .residual = residual, .activate = a}});
   for (const element type : {element::e4m3, element::tf32})
     add({.a = type, .b = type, .c = type == element::tf32 ? element::f32 : element::bf16, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
   for (const int width : {128, 176, 192})

@@ -32,15 +32,24 @@ struct epilogue_of {
 
   template <class Tile, class Arguments, class Box>
   Tile operator()(const Tile& acc, const Arguments& in, const Box& t) const {
+    const Tile active = activated_of(acc, in, t);
+    const Tile added = what.residual ? active + as_float(fetch<Tile::rows, Tile::cols>(kernels::result_box<Transposed>(in.residual, t))) : active;
+    return clamped(added, in);
+  }
+  /// The same with a residual that is there already.
+  template <class Tile, class Arguments, class Box>
+  Tile operator()(const Tile& acc, const Arguments& in, const Box& t, const Tile& residual) const { return clamped(activated_of(acc, in, t) + residual, in); }
+
+ private:
+  template <class Tile, class Arguments>
+  Tile clamped(const Tile& x, const Arguments& in) const { return what.clamp ? min(max(x, in.low), in.high) : x; }
+  template <class Tile, class Arguments, class Box>
+  Tile activated_of(const Tile& acc, const Arguments& in, const Box& t) const {
     const Tile scaled = multiplied(multiplied(what.scale ? acc * in.alpha : acc, in.scale_a, what.scale_a, !Transposed, t), in.scale_b, what.scale_b, Transposed, t);
     const Tile biased = !what.bias ? scaled : what.bias_by_row != Transposed ? scaled + fetch<Tile::rows, 1>(in.bias.at(t.row)) : scaled + fetch<1, Tile::cols>(in.bias.at(t.col));
     if (what.before) store(kernels::result_box<Transposed>(in.before, t), cast_to(in.before, biased));
-    const Tile active = activated(biased, what.activate);
-    const Tile added = what.residual ? active + as_float(fetch<Tile::rows, Tile::cols>(kernels::result_box<Transposed>(in.residual, t))) : active;
-    return what.clamp ? min(max(added, in.low), in.high) : added;
+    return activated(biased, what.activate);
   }
-
- private:
   template <class C, int Rank, class Tile>
   static auto cast_to(const view<C, Rank>&, const Tile& x) { return cast<C>(x); }
   template <class Tile>

@@ -23,6 +23,7 @@ struct gemm_choice {
   int m = 128, n = 256;
   bool ta = false, tb = true, by_threads = false, batched = false, promoted = false;
   bool swapped = false;  // few rows: b^T is the operand that gives the tile's rows, so m counts columns of c and n its rows
+  bool turns = false;    // four warps multiply a tile while four others finish the one before
   int parts = 1;         // K is divided; each part's sums go to a workspace, and a second kernel adds them and runs the epilogue
   int cluster = 1;       // CTAs that read the operand they share once: a where few rows are not swapped, else the operand of the tile's columns
   gemm_epilogue finish = {};
@@ -36,12 +37,12 @@ struct gemm_extents {
 };
 
 /// Every cut that a kernel exists for, with what it is expected to take on that chip, the one to run first. `base`: types, layouts, epilogue, by_threads,
-/// batched, promoted. `few_rows`: both operands can be read by bulk copies with K contiguous.
+/// batched, promoted. `few_rows`: both operands can be read by bulk copies with K contiguous; `residual_in_bulk`: the residual can, or there is none.
 struct gemm_offer {
   gemm_choice choice;
   gemm_estimate estimate;
 };
-std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e, bool few_rows, const std::string& target, int processors);
+std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e, bool few_rows, bool residual_in_bulk, const std::string& target, int processors);
 
 /// The kernel of a choice, recorded. Raises internal_error [gemm-no-kernel] where no family has it.
 std::unique_ptr<ir::kernel> trace_gemm(const gemm_choice& c, const std::string& name, const std::string& target);

@@ -19,7 +19,7 @@ struct chip {
   double products_clock, memory, l2, l2_streaming, fill;
 };
 chip chip_of(const std::string& target, int processors) {
-  if (target == "sm_90a") return {true, processors, 1400, 4.27e6, 9.2e6, 7.0e6, 9e4};
+  if (target == "sm_90a") return {true, processors, 1400, 4.27e6, 10.6e6, 7.0e6, 9e4};
   return {false, processors, 1350, 7.0e6, 20.5e6, 16e6, 14e4};
 }
 
@@ -31,10 +31,18 @@ int ctas_at_once(const chip& on, int cluster) { return cluster <= 1 ? on.process
 // Cycles of one product of 64 rows, n columns and 32 bytes of K: the tensor cores', or those that reading both operands from shared memory takes.
 double product_cycles(const chip& on, int n) { return on.wgmma ? std::max(n / 2.0, 16 + n / 4.0) : std::max(n / 4.0, 16 + n / 8.0); }
 
+// Work of an epilogue on one element in cycles of a processor, of whose four schedulers each takes an instruction of 32 threads a cycle: what stands between the
+// products of two tiles on Hopper, unless roles take turns. Loads of a matrix wait for memory, too.
+double epilogue_cycles(const gemm_epilogue& f) {
+  const double activation_of[] = {0, 1, 15, 7, 6};
+  return ((f.bias ? 1 : 0) + activation_of[static_cast<int>(f.activate)] + (f.residual ? 8 : 0) + (f.before ? 3 : 0) + (f.clamp ? 2 : 0)) / 128;
+}
+bool is_heavy(const gemm_epilogue& f) { return f.residual || f.before || f.activate > activation::relu; }
+
 gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& on) {
   gemm_estimate made;
   made.kernel = name_of(c);
-  made.schedule = {c.swapped ? c.n : c.m, c.swapped ? c.m : c.n, c.cluster, c.parts, c.swapped};
+  made.schedule = {c.swapped ? c.n : c.m, c.swapped ? c.m : c.n, c.cluster, c.parts, c.swapped, c.turns};
   const int rows = made.schedule.rows, cols = made.schedule.cols;
   const double size = tile::bits(c.a) / 8.0, bytes_of_k = static_cast<double>(std::max<std::int64_t>(e.k, 1)) * size / c.parts;
   made.tiles = pieces(e.rows, rows) * pieces(e.cols, cols) * c.parts;
@@ -45,7 +53,8 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   made.fill = made.tiles ? static_cast<double>(made.tiles) / static_cast<double>(made.rounds * std::max(on.processors, at_once)) : 0;
   const double steps = bytes_of_k / 32, cycles = c.m / 64.0 * product_cycles(on, c.n) * steps * 1.03;
   const double promoted = c.promoted ? c.m * c.n / 128.0 * bytes_of_k / 128 * 0.6 : 0;  // additions that are not hidden
-  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + 1000) + 5000) / on.products_clock;
+  const double exposed = c.parts > 1 || c.turns || !on.wgmma || !is_heavy(c.finish) ? 0 : 1.2 * c.m * c.n * epilogue_cycles(c.finish);
+  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + exposed + 1000) + 5000) / on.products_clock;
   const double of_a = static_cast<double>(e.rows * e.k) * size, of_b = static_cast<double>(e.cols * e.k) * size, of_c = static_cast<double>(e.rows * e.cols) * tile::bits(c.c) / 8.0;
   const double sums = c.parts > 1 ? static_cast<double>(e.rows * e.cols) * 4 * c.parts : 0;
   made.memory_bytes = static_cast<std::int64_t>(of_a + of_b + of_c);
@@ -66,7 +75,7 @@ class list {
 
   void add(const gemm_choice& c) {
     for (const gemm_offer& o : all_)
-      if (o.choice.m == c.m && o.choice.n == c.n && o.choice.cluster == c.cluster && o.choice.parts == c.parts && o.choice.swapped == c.swapped) return;
+      if (o.choice.m == c.m && o.choice.n == c.n && o.choice.cluster == c.cluster && o.choice.parts == c.parts && o.choice.swapped == c.swapped && o.choice.turns == c.turns) return;
     all_.push_back({c, estimate(c, e_, on_)});
   }
   void add(int m, int n, int cluster = 1) {
@@ -74,9 +83,9 @@ class list {
     c.m = m, c.n = n, c.cluster = cluster;
     add(c);
   }
-  // Narrower tiles move more bytes, which costs clock: they must win by 2 %. Of equals the first.
+  // Of equals the widest, which moves the fewest bytes. In short bursts narrower tiles gain what the rounds say; under the power limit they lose 2 to 3 % of the clock.
   std::vector<gemm_offer> best_first() {
-    const auto weight = [](const gemm_offer& o) { return o.estimate.us * (o.choice.n < 256 && !is_for_few_rows(o.choice) ? 1.02 : 1); };
+    const auto weight = [](const gemm_offer& o) { return o.estimate.us * (o.choice.n < 256 && !is_for_few_rows(o.choice) ? 1.001 : 1); };
     std::stable_sort(all_.begin(), all_.end(), [&](const gemm_offer& x, const gemm_offer& y) { return weight(x) < weight(y); });
     return std::move(all_);
   }
@@ -121,7 +130,7 @@ void add_few_rows(list& all, const gemm_choice& base, const gemm_extents& e, con
 
 }  // namespace
 
-std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e, bool few_rows, const std::string& target, int processors) {
+std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e, bool few_rows, bool residual_in_bulk, const std::string& target, int processors) {
   const chip on = chip_of(target, processors);
   list all(base, e, on);
   const bool wide_type = tile::bits(base.a) == 16, k_contiguous = !base.ta && base.tb;
@@ -145,6 +154,12 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   if (e.cols > 128) all.add(128, 256);
   all.add(128, 128);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
+  // Where the epilogue is work, it is done beside the products of the next tile. The residual then comes by bulk copies.
+  if (on.wgmma && k_contiguous && wide_type && base.a == base.c && is_heavy(base.finish) && residual_in_bulk) {
+    gemm_choice turns = base;
+    turns.m = 128, turns.n = 128, turns.turns = true;
+    all.add(turns);
+  }
   std::vector<gemm_offer> found = all.best_first();
   // For e4m3 measured, and no faster than CTAs alone (bench/LOG.md); bf16 waits for its measurement. There for whoever asks.
   const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
@@ -161,7 +176,7 @@ std::string to_string(const gemm_estimate& e) {
   std::snprintf(numbers, sizeof numbers, "%lld tiles in %lld rounds, %.0f %% full; products %.1f us, memory %.1f MB %.1f us, L2 %.1f MB %.1f us; %.1f us, bound by %s", static_cast<long long>(e.tiles),
                 static_cast<long long>(e.rounds), e.fill * 100, e.products_us, static_cast<double>(e.memory_bytes) * 1e-6, e.memory_us, static_cast<double>(e.l2_bytes) * 1e-6, e.l2_us, e.us, e.bound);
   return cat(e.kernel, ": ", e.schedule.rows, "x", e.schedule.cols, e.schedule.cluster > 1 ? cat(", clusters of ", e.schedule.cluster) : std::string(),
-             e.schedule.parts > 1 ? cat(", K in ", e.schedule.parts, " parts") : std::string(), e.schedule.swapped ? ", swapped" : "", ": ", numbers);
+             e.schedule.parts > 1 ? cat(", K in ", e.schedule.parts, " parts") : std::string(), e.schedule.swapped ? ", swapped" : "", e.schedule.in_turns ? ", in turns" : "", ": ", numbers);
 }
 
 }  // namespace tlx::host

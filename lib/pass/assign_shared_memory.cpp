@@ -257,6 +257,7 @@ void assign_shared_memory(ir::kernel& k) {
   for (ir::op* ring : find_all(k.body, ir::opcode::ring_make)) {
     ring->set("full", plan.take(8 * ring->result()->type.stages, 8, ""));
     if (!is_single_shot(k, *ring)) ring->set("empty", plan.take(8 * ring->result()->type.stages, 8, ""));
+    if (ring->has("turns")) ring->set("turn", plan.take(8 * ring->integer("turns"), 8, ""));
   }
   if (has_tensor_memory(k)) {
     for (ir::op* acc : find_all(k.body, ir::opcode::acc_make)) acc->set("full", plan.take(8, 8, ""));

@@ -38,7 +38,7 @@ int registers_of_any(const ir::type& t, int warps) {
 
 // The shape this pass understands: a tile loop that ends a role, one MMA loop in it that counts from 0, and after that loop two or more whole stores.
 bool understand(const agent& who, plan& p) {
-  if (!who.role || who.single_lane || who.body->ops.empty()) return false;
+  if (!who.role || who.single_lane || who.body->ops.empty() || who.role->has("turn")) return false;  // roles in turns hide their stores behind each other's products
   p.tiles = who.body->ops.back().get();
   if (!p.tiles->is(opcode::for_loop) || !p.tiles->integer("tiles")) return false;
   int accumulators = 0, pieces = 0, loaded = 0;

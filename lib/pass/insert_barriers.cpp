@@ -3,6 +3,9 @@
 //   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill), or 1 per warp that fills with ordinary stores
 //   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other (a role may be both)
 //
+//   turn[r]   roles that drain a ring in turns (take-turns): counts 1 per warp of the role before r, which arrives when it has got through with a tile's slots. Without it
+//             the next role could take a slot two phases early for its own: a wait knows only a phase's parity
+//
 // wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
 // after the loop (with one stage: at once). A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
 #include <algorithm>
@@ -123,7 +126,96 @@ class inserter {
   struct side {
     value stage = nullptr, parity = nullptr;              // cells
     value held = nullptr, holds = nullptr;                // wgmma readers: the stage not yet let go, and whether there is one
+    value slots = nullptr;                                // of one tile, for roles in turns
   };
+
+  // Slots that `who` drains in one tile: trips of the loops around each drain, which depend on the kernel's arguments only.
+  value slots_of_a_tile(ir::builder& b, const agent& who) {
+    value all = b.integer(0);
+    for (ir::op* drain : users(k_, ring_->result())) {
+      if (!drain->is(opcode::ring_drain) || &agent_of(all_, *drain) != &who) continue;
+      value trips = b.integer(1);
+      for (const ir::region* r = drain->parent; !r->parent->integer("tiles"); r = r->parent->parent) {
+        const ir::op& loop = *r->parent;
+        const bool plain = loop.is(opcode::for_loop) && is_constant(loop.operands[0], 0) && is_constant(loop.operands[2], 1);
+        const value high = plain ? recompute(b, loop.operands[1]) : nullptr;
+        if (!high) cannot_count(*drain);
+        trips = b.mul(trips, b.binary(opcode::max, high, b.integer(0)));
+      }
+      all = b.add(all, trips);
+    }
+    return all;
+  }
+  static bool is_constant(value v, std::int64_t n) { return v->owner && v->owner->is(opcode::constant) && v->owner->integer("value") == n; }
+  static value recompute(ir::builder& b, value v) {
+    if (!v->owner) return v->scope && !v->scope->parent ? v : nullptr;
+    if (ir::row(v->owner->code).effects != ir::effect::pure) return nullptr;
+    std::vector<value> operands;
+    for (value input : v->owner->operands) {
+      const value copy = recompute(b, input);
+      if (!copy) return nullptr;
+      operands.push_back(copy);
+    }
+    return b.make(v->owner->code, operands, {v->type}, v->owner->attributes).result();
+  }
+  [[noreturn]] void cannot_count(const ir::op& drain) {
+    raise(user_error({.id = "role-turns", .what = cat("ring \"", ring_->text("name"), "\" is drained in a branch, or in a loop whose rounds depend on the tile, by a role in turns"), .where = drain.where,
+                      .because = "a role skips the slots of the other's tile, and must know how many there are", .fix = {"let the loop run from 0 to what follows from the kernel's arguments", "leave in_turns() out"},
+                      .context = cat("kernel \"", k_.name, "\"")}));
+  }
+  void skip(ir::builder& b, const side& s, value slots) {
+    const std::int64_t stages = ring_->result()->type.stages;
+    const value at = s.stage ? b.add(b.get(s.stage), slots) : slots, laps = s.stage ? b.div(at, b.integer(stages)) : slots;
+    if (s.stage) b.set(s.stage, b.sub(at, b.mul(laps, stages)));
+    b.set(s.parity, b.binary(opcode::bit_xor, b.get(s.parity), b.binary(opcode::bit_and, laps, b.integer(1))));
+  }
+
+  // The op of the tile loop's body in which `o` stands.
+  static ir::op& in_tile(ir::op& o) {
+    ir::op* at = &o;
+    while (!at->parent->parent->integer("tiles")) at = at->parent->parent;
+    return *at;
+  }
+
+  // All of a tile that drains the ring: from the first op of the tile's body to the last.
+  std::pair<ir::op*, ir::op*> drains_of_a_tile(const agent& who) {
+    ir::op *first = nullptr, *last = nullptr;
+    ir::region& tile = *who.body->ops.back()->regions[0];
+    std::set<ir::op*> around;
+    for (ir::op* drain : users(k_, ring_->result()))
+      if (drain->is(opcode::ring_drain) && &agent_of(all_, *drain) == &who) around.insert(&in_tile(*drain));
+    for (ir::op* drain : users(k_, ring_->result()))  // a slot that is opened and closed at the top of the tile
+      if (drain->is(opcode::ring_drain) && &agent_of(all_, *drain) == &who) around.insert(&in_tile(close_of(*drain)));
+    for (const auto& o : tile.ops)
+      if (around.count(o.get())) {
+        if (!first) first = o.get();
+        last = o.get();
+      }
+    return {first, last};
+  }
+  void wait_for_turn(const agent& who) {
+    const std::int64_t turn = who.role->integer("turn");
+    ir::op* first = drains_of_a_tile(who).first;
+    ir::builder start = start_of(who);
+    start.locate(ring_->where);
+    const value parity = start.var(ir::type::scalar(s32), start.integer(turn == 0 ? 1 : 0), ring_->text("name") + "_turn");  // the first turn waits for nobody
+    ir::builder before = ir::builder::before(k_, *first);
+    before.locate(first->where);
+    before.make(opcode::mbarrier_wait, {shared_base(before, ring_->integer("turn") + 8 * turn), before.get(parity)});
+    before.set(parity, before.binary(opcode::bit_xor, before.get(parity), before.integer(1)));
+  }
+  // And behind the tile, over the slots of the others' tiles.
+  void pass_turn(const agent& who, const side& s) {
+    const std::int64_t turns = ring_->integer("turns"), turn = who.role->integer("turn");
+    ir::op* last = drains_of_a_tile(who).second;
+    ir::builder after = ir::builder::after(k_, *last);
+    after.locate(last->where);
+    const value leader = after.compare("eq", after.simple(opcode::lane_id, s32), after.integer(0));
+    after.make(opcode::mbarrier_arrive, {shared_base(after, ring_->integer("turn") + 8 * ((turn + 1) % turns)), leader}, {}, {{"count", std::int64_t{1}}});
+    ir::builder end(k_, *who.body->ops.back()->regions[0]);
+    end.locate(ring_->where);
+    skip(end, s, end.mul(s.slots, turns - 1));
+  }
 
   side make_side(const agent& who, bool fills, bool defers) {
     side s;
@@ -136,6 +228,10 @@ class inserter {
     if (defers) {
       s.held = b.var(ir::type::scalar(s32), b.integer(0), name + "_held");
       s.holds = b.var(ir::type::scalar(tile::element::boolean), b.boolean(false), name + "_holds");
+    }
+    if (!fills && ring_->has("turns")) {
+      s.slots = slots_of_a_tile(b, who);
+      if (const std::int64_t turn = who.role->integer("turn")) skip(b, s, b.mul(s.slots, turn));
     }
     return s;
   }
@@ -252,6 +348,13 @@ class inserter {
     return true;
   }
 
+  std::vector<const agent*> in_turns(const std::map<std::string, side>& sides) const {
+    std::vector<const agent*> found;
+    for (const agent& a : all_)
+      if (ring_->has("turns") && sides.count("drain " + a.name)) found.push_back(&a);
+    return found;
+  }
+
   void lower_ring() {
     const filler how = how_filled();
     std::int64_t releases = 0, fillers = 1;
@@ -266,17 +369,19 @@ class inserter {
       const std::string key = (fills ? "fill " : "drain ") + who.name;
       if (!sides.count(key)) sides[key] = make_side(who, fills, wgmma_reader);
       if (fills && how == filler::threads) fillers = who.warps;
-      if (!fills && counted.insert(key).second) {
+      if (!fills && counted.insert(key).second && !(ring_->has("turns") && who.role->integer("turn") > 0)) {  // of roles in turns one lets go of each slot
         const bool commits = has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
         by_commit = by_commit || commits;
         releases += ((commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0)) * together_;
       }
     }
+    for (const agent* who : in_turns(sides)) wait_for_turn(*who);
     for (ir::op* o : opened) {
       const agent& who = agent_of(all_, *o);
       if (o->is(opcode::ring_fill)) lower_fill(*o, who, sides.at("fill " + who.name), how);
       else lower_drain(*o, who, sides.at("drain " + who.name));
     }
+    for (const agent* who : in_turns(sides)) pass_turn(*who, sides.at("drain " + who->name));
     if (by_commit && !single_) {
       const agent* fills = nullptr;
       for (ir::op* o : opened)
@@ -287,6 +392,7 @@ class inserter {
     const ir::type& ring = ring_->result()->type;
     init(ring_->integer("full"), ring.stages, fillers, name, "full");
     if (!single_) init(ring_->integer("empty"), ring.stages, releases, name, "empty");
+    if (const auto turns = in_turns(sides); !turns.empty()) init(ring_->integer("turn"), static_cast<int>(turns.size()), turns[0]->warps, name, "turn");
     if (ring_->integer("stage_bytes")) k_.places.push_back({name, "slots", ring_->integer("offset"), ring_->integer("stage_bytes"), ring.stages, ring_->where});
     if (ring_->has("tensor_column")) k_.places.push_back({name, "columns", ring_->integer("tensor_column"), acc_columns(ring), ring.stages, ring_->where});
   }

@@ -86,6 +86,7 @@ void merge_pair(ir::kernel& k, ir::op& ring) {
   b.locate(second->where);
   ir::op& merged = b.make(ir::opcode::role, {}, {}, {{"name", first->text("name") + "+" + second->text("name")}, {"warps", warps}});
   if (const std::int64_t registers = std::max(first->integer("registers"), second->integer("registers"))) merged.set("registers", registers);
+  if (const std::int64_t turns = std::max(first->integer("turns"), second->integer("turns"))) merged.set("turns", turns);
   ir::builder inner = b.inside(ir::builder::add_region(merged));
   ir::cloner copies(inner);
   for (ir::op* role : {first, second})

@@ -10,6 +10,8 @@ void check_roles(ir::kernel& k);
 void check_rings(ir::kernel& k);
 /// wgmma targets: roles joined by accumulator rings become one role, since an accumulator lives in the registers of the warps that use it.
 void merge_roles(ir::kernel& k);
+/// wgmma targets: a role in turns becomes two that take every other tile, and share the rings that they drain.
+void take_turns(ir::kernel& k);
 /// An accumulator whose MMA loop may run no round reads as zero: the reader recomputes the loop's bounds.
 void guard_reads(ir::kernel& k);
 /// Reads of wide accumulators whose values only reach stores are walked in column chunks.

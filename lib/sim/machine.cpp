@@ -255,7 +255,8 @@ class simulated_machine final : public machine {
 
 }  // namespace
 
-std::unique_ptr<machine> open(const std::string& target, const options& how) {
+std::unique_ptr<machine> open(const std::string& name, const options& how) {
+  const std::string target = name.rfind("sim:", 0) == 0 ? name.substr(4) : name;
   if (number_of(target) == 0)
     raise(user_error({.id = "target-unknown", .what = cat("there is no simulator of \"", target, "\""), .because = "the simulated targets are sm_90a, sm_100a and sm_103a"}));
   return std::make_unique<simulated_machine>(target, how);

@@ -141,6 +141,62 @@ TEST_CASE("stores move behind the next tile's products where registers for the w
   CHECK(stores(with_bias(kernels::gemm_plan<128, 256, 64, 4>{})) == std::vector<int>{4, 0, 0});  // 128 + 64 registers and what it loads: too many
 }
 
+TEST_CASE("a role in turns becomes two, which take every other tile and drain one ring in the order of the tiles") {
+  using plan = kernels::in_turns<kernels::gemm_plan<128, 128, 64, 4>>;
+  const auto traced = [](const char* target) {
+    return trace<kernels::gemm_arguments<bf16>>("k", target, [](block& cta, const kernels::gemm_arguments<bf16>& in) { kernels::gemm<bf16, plan>(cta, in, kernels::plain_epilogue{}); });
+  };
+  auto k = traced("sm_90a");
+  test::run_passes(*k, "take-turns");
+  std::vector<std::string> names;
+  ir::walk(k->body, [&](const ir::op& o) {
+    if (!o.is(opcode::role)) return;
+    names.push_back(o.text("name"));
+    const ir::op& tiles = *o.regions[0]->ops.back();
+    const bool turns = o.has("turn");
+    CHECK(turns == tiles.operands[2]->owner->is(opcode::mul));  // twice the grid
+    if (turns) CHECK(tiles.operands[0]->owner->is(opcode::add) == (o.integer("turn") == 1));
+  });
+  CHECK(names == std::vector<std::string>{"load", "mma_0", "mma_1"});
+  CHECK(test::count_ops(*k, opcode::ring_drain) == 2);
+
+  k = traced("sm_90a");
+  test::run_passes(*k, "insert-barriers");
+  int four = 0;
+  ir::walk(k->body, [&](const ir::op& o) { four += o.is(opcode::mbarrier_init) && o.integer("count") == 4; });
+  CHECK(four == 4 + 2);  // a slot is let go of by the four warps of one role; a turn is passed on by four warps
+
+  k = traced("sm_100a");
+  test::run_passes(*k, "take-turns");
+  int roles = 0;
+  ir::walk(k->body, [&](const ir::op& o) { roles += o.is(opcode::role); });
+  CHECK(roles == 3);  // load, mma, epilogue
+}
+
+TEST_CASE("what cannot be done in turns is an error that says why") {
+  const auto error = [](auto body) {
+    return test::error_of([&] {
+      auto k = trace<arguments>("k", "sm_90a", body);
+      test::run_passes(*k, "insert-barriers");
+    });
+  };
+  CHECK(error([](block& cta, const arguments& in) {
+          auto a = cta.ring<2>("a", shared<bf16, 64, 64>);
+          cta.roles(cta.persistent(grid_of<64, 64>(in.y)), role("load", 4_warps, [&](const grid_box& t) { load(a.fill(), in.x.at(t.row, 0)); }).in_turns(),
+                    role("out", 4_warps, [&](const grid_box& t) { store(in.y[t], read(a.drain())); }));
+        }) == "role-turns");
+  CHECK(error([](block& cta, const arguments& in) {
+          auto a = cta.ring<2>("a", shared<bf16, 64, 64>);
+          cta.roles(cta.persistent(grid_of<64, 64>(in.y)), role("load", 1_warp, [&](const grid_box& t) { load(a.fill(), in.x.at(t.row, 0)); }), role("look", 4_warps, [&](const grid_box& t) { store(in.y[t], read(a.drain())); }),
+                    role("out", 4_warps, [&](const grid_box& t) { store(in.y[t], read(a.drain())); }).in_turns());
+        }) == "role-turns");
+  CHECK(error([](block& cta, const arguments& in) {
+          auto a = cta.ring<2>("a", shared<bf16, 64, 64>);
+          cta.roles(cta.persistent(grid_of<64, 64>(in.y)), role("load", 1_warp, [&](const grid_box& t) { for_each(t.row + 1, [&](index) { load(a.fill(), in.x.at(t.row, 0)); }); }),
+                    role("out", 4_warps, [&](const grid_box& t) { for_each(t.row + 1, [&](index) { store(in.y[t], read(a.drain())); }); }).in_turns());
+        }) == "role-turns");
+}
+
 TEST_CASE("stores that found no step leave in rounds of the MMA loop without products: their code is there once") {
   auto before = product<256>("sm_90a"), after = product<256>("sm_90a");
   test::run_passes(*before, "lower-mma");

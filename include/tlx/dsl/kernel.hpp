@@ -27,6 +27,15 @@ struct role_of {
   Body body;
   location where;
   int registers = 0;
+  bool turns = false;
+
+  /// Two such roles instead of one, where accumulators are registers (Hopper): each takes every other tile, and one finishes a tile while the other multiplies the next.
+  /// The rings that the role drains are shared; it may fill none. Where there is tensor memory it is one role as before.
+  role_of in_turns() const {
+    role_of made = *this;
+    made.turns = true;
+    return made;
+  }
 };
 /// A part of the kernel that runs beside the others on warps of its own. `body(box)` is recorded once and runs for every tile of the list.
 template <class Body>
@@ -101,6 +110,7 @@ class block {
     dsl::each_role(std::tuple<const role_of<Bodies>&...>(all...), [&](const auto& r) {
       ir::op& made = home_->at(r.where).make(ir::opcode::role, {}, {}, {{"name", r.name}, {"warps", std::int64_t{r.warps}}});
       if (r.registers) made.set("registers", std::int64_t{r.registers});
+      if (r.turns && !has_tensor_memory()) made.set("turns", std::int64_t{2});
       home_->within(ir::builder::add_region(made), [&] {
         const index first = by_clusters(cta_id(r.where));
         const index step = by_clusters(index(*home_, home_->at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}})));

@@ -36,6 +36,7 @@ struct gemm_schedule {
   int cluster = 1;         // CTAs that bring the operand which their tiles share to each other, so that it is read once
   int parts = 1;           // of K; the sums are added by a second kernel
   bool swapped = false;    // b is the operand of 64 or 128 rows: for products of few rows
+  bool in_turns = false;   // four warps multiply a tile while four others finish the one before
   bool operator==(const gemm_schedule&) const = default;
 };
 

@@ -1,6 +1,8 @@
 // Fused GEMM: c = epilogue(a * b), f32 accumulation (s32 for integers). One text for Hopper (the mma and epilogue roles merge: the accumulator is
 // registers) and Blackwell.
 #pragma once
+#include <optional>
+
 #include "tlx/dsl/kernel.hpp"
 
 namespace tlx::kernels {
@@ -17,9 +19,14 @@ struct gemm_plan {
   static constexpr bool promoted = false;  // Hopper's 8-bit floats: each stage is summed apart, and added in f32
   static constexpr int cluster = 1;        // CTAs whose tiles are neighbours and that read the operand they share once
   static constexpr neighbour lie = neighbour::below;
+  static constexpr bool turns = false;     // Hopper: four warps multiply a tile while four others finish the one before
+  static constexpr bool loads_residual = false;  // in turns: the residual comes by bulk copies beside the operands, and the epilogue gets it as a tile
 };
 template <class Plan> struct result_transposed : Plan { static constexpr bool tc = true; };
 template <class Plan, int Ctas> struct several_ctas : Plan { static constexpr int ctas = Ctas; };
+template <class Plan, bool LoadsResidual = false> struct in_turns : Plan {
+  static constexpr bool turns = true, loads_residual = LoadsResidual;
+};
 template <class Plan> struct sums_promoted : Plan { static constexpr bool promoted = true; };
 /// Tiles below each other share the columns of b, tiles beside each other the rows of a.
 template <class Plan, int Ctas, neighbour Lie = neighbour::below>
@@ -70,6 +77,7 @@ void load_operand(const Part& to, const Box& from) {
   else load(to, from);
 }
 
+inline grid_box rows_from(const grid_box& t, int first) { return {first ? t.row + constant(t.row.home(), first) : t.row, t.col}; }
 inline grid_box columns_from(const grid_box& t, int first) { return {t.row, first ? t.col + constant(t.col.home(), first) : t.col}; }
 inline batch_box columns_from(const batch_box& t, int first) { return {t.batch, t.row, first ? t.col + constant(t.col.home(), first) : t.col}; }
 
@@ -165,6 +173,55 @@ void promoted_gemm(block& cta, const Arguments& in, Epilogue epilogue, const Til
   }));
 }
 
+// In turns, where accumulators are registers: four warps hold a whole tile as two accumulators of 64 rows, and finish it while four others multiply the next.
+// The epilogue of a piece of Width columns gets the residual there, if the plan loads it.
+template <class T, class Plan, class Epilogue, class Arguments, class Tiles>
+void gemm_in_turns(block& cta, const Arguments& in, Epilogue epilogue, const Tiles& tiles) {
+  using namespace literals;
+  using B = element_of_view<decltype(in.b)>;
+  using C = element_of_view<decltype(in.c)>;
+  static_assert(!Plan::ta && Plan::tb && !Plan::tc && !Plan::by_threads && Plan::m == 128 && Plan::cluster == 1, "tlx: a plan in turns reads both operands with K contiguous, by bulk copies, 128 rows a tile");
+  constexpr int n = Plan::n, k = Plan::k, width = 64;
+  static_assert(!Plan::loads_residual || n % width == 0, "tlx: a residual is loaded 64 columns at a time");
+  auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<B, n, k>);
+  std::optional<ring_of<2, shared_spec<C, 64, width>>> added;
+  if constexpr (Plan::loads_residual) added = cta.ring<2>("residual", shared<C, 64, width>);
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
+  auto loading = role("load", 1_warp, [&](const grid_box& t) {
+    for_each(k_tiles(), [&](index i) {
+      auto slot = operands.fill();
+      load(get<0>(slot), in.a.at(t.row, i * k));
+      load(get<1>(slot), in.a.at(t.row + 64, i * k));
+      load(get<2>(slot), in.b.at(t.col, i * k));
+    });
+    if constexpr (Plan::loads_residual)
+      for (int half = 0; half < 2; ++half)
+        for (int first = 0; first < n; first += width) load(added->fill(), in.residual.at(t.row + constant(t.row.home(), 64 * half), t.col + constant(t.col.home(), first)));
+  });
+  cta.roles(tiles, loading, role("mma", 4_warps, [&](const grid_box& t) {
+    const auto top = cta.make(accumulator<float, 64, n>), bottom = cta.make(accumulator<float, 64, n>);
+    for_each(k_tiles(), [&](index i) {
+      auto slot = operands.drain();
+      mma(top, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+      mma(bottom, get<1>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+    });
+    const auto finish = [&](const auto& sums, int first_row) {
+      const grid_box half = rows_from(t, first_row);
+      if constexpr (Plan::loads_residual) {
+        for (int first = 0; first < n; first += width) {
+          const grid_box piece = columns_from(half, first);
+          const auto residual = as_float(read(added->drain()));
+          store(in.c[piece], as_stored<C>(epilogue(as_float(read_columns<width>(sums, first)), in, piece, residual)));
+        }
+      } else {
+        store(in.c[half], as_stored<C>(epilogue(as_float(read(sums)), in, half)));
+      }
+    };
+    finish(top, 0);
+    finish(bottom, 64);
+  }).in_turns());
+}
+
 }  // namespace detail
 
 /// T: the element of a.
@@ -182,6 +239,8 @@ void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   auto tiles = cta.persistent(detail::result_tiles<Plan>(in.c));
   if constexpr (Plan::promoted)
     if (!cta.has_tensor_memory()) return detail::promoted_gemm<T, Plan>(cta, in, epilogue, tiles);
+  if constexpr (Plan::turns)
+    if (!cta.has_tensor_memory()) return detail::gemm_in_turns<T, Plan>(cta, in, epilogue, tiles);
   auto ab = cta.ring<Plan::stages>("ab", shared<T, Plan::ta ? k : m, Plan::ta ? m : k>, shared<B, Plan::tb ? n : k, Plan::tb ? k : n>);
   auto d = cta.ring<2>("d", accumulator<dsl::sum_of<T>, m, n>);
   const warp_count finishing = cta.has_tensor_memory() ? 4_warps : warp_count{m / 16};  // wgmma keeps 64 rows in each four warps

@@ -30,12 +30,44 @@ tile_of<float, Rows, 8> eight_times(const tile_of<float, Rows, 1>& column) { ret
 template <int Rows>
 tile_of<float, Rows, 1> one_of(const tile_of<float, Rows, 8>& columns) { return row_max(columns); }
 
-/// Columns first .. first + Cols - 1 of an accumulator.
-template <int Cols, class T, int R, int C>
-tile_of<T, R, Cols> read_columns(const operand_of<accumulator_spec<T, R, C>>& acc, int first, location where = location::here()) {
-  dsl::context& c = *acc.home;
-  const ir::value v = c.use(acc.value, acc.home);
-  return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, Cols)}, {{"column", std::int64_t{first}}}).result()};
+// As gemm_in_turns: four warps hold a whole tile, multiply a stage and then read its rows, while four others finish the tile before.
+template <class T, class Plan, class Epilogue, class Arguments, class Tiles>
+void normed_gemm_in_turns(block& cta, const Arguments& in, Epilogue epilogue, const Tiles& tiles) {
+  using namespace literals;
+  constexpr int n = Plan::n, k = Plan::k;
+  auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<T, n, k>);
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
+  cta.roles(tiles, role("load", 1_warp, [&](const grid_box& t) {
+    for_each(k_tiles(), [&](index i) {
+      auto slot = operands.fill();
+      load(get<0>(slot), in.a.at(t.row, i * k));
+      load(get<1>(slot), in.a.at(t.row + 64, i * k));
+      load(get<2>(slot), in.b.at(t.col, i * k));
+    });
+  }), role("mma", 4_warps, [&](const grid_box& t) {
+    const auto top = cta.make(accumulator<float, 64, n>), bottom = cta.make(accumulator<float, 64, n>);
+    auto squares_of_top = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f)), squares_of_bottom = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f));
+    for_each(k_tiles(), [&](index i) {
+      auto slot = operands.drain();
+      mma(top, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+      mma(bottom, get<1>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+      // Always so. A branch that nobody can decide before keeps this behind all products of the stage; ptxas would put it between them, and the tensor cores would wait for it.
+      when(in.c.extent(1) > 0, [&] {
+        const auto add = [&](auto& squares, const auto& part) {
+          const auto x = cast<float>(read(part));
+          squares.set(squares.get() + row_sum(x * x));
+        };
+        add(squares_of_top, get<0>(slot));
+        add(squares_of_bottom, get<1>(slot));
+      });
+    });
+    const auto finish = [&](const auto& sums, const auto& squares, int first_row) {
+      const grid_box half = rows_from(t, first_row);
+      store(in.c[half], cast<T>(epilogue(read(sums) * rms_factor(squares.get(), in.a.extent(1), in.epsilon), in, half)));
+    };
+    finish(top, squares_of_top, 0);
+    finish(bottom, squares_of_bottom, 64);
+  }).in_turns());
 }
 
 }  // namespace detail
@@ -65,6 +97,8 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   const auto factor = [&](const tile_of<float, m, 1>& squares) { return detail::rms_factor(squares, in.a.extent(1), in.epsilon); };
   const auto finish = [&](const auto& sums, const tile_of<float, m, 1>& by, const grid_box& t) { store(in.c[t], cast<T>(epilogue(sums * by, in, t))); };
 
+  if constexpr (Plan::turns)
+    if (!cta.has_tensor_memory()) return detail::normed_gemm_in_turns<T, Plan>(cta, in, epilogue, tiles);
   if (!cta.has_tensor_memory()) {  // who multiplies a stage reads it too, while its products run
     cta.roles(tiles, loading, role("mma", warp_count{m / 16}, [&](const grid_box& t) {
       auto acc = cta.make(accumulator<float, m, n>);
@@ -114,7 +148,8 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k, width = Width;
   static_assert(m == 64 && n % width == 0, "tlx: gemm_normed keeps 64 rows of a half in the registers of four warps");
   if (Plan::by_threads) cta.move_by_threads();
-  auto tiles = cta.persistent(grid_of<m, 2 * n>(in.c));
+  if (Plan::cluster > 1) cta.cluster(Plan::cluster);  // CTAs below each other, which read b once
+  auto tiles = cta.persistent(grid_of<m, 2 * n>(in.c, neighbour::below));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<T, n, k>, shared<T, n, k>);
   auto left = cta.ring<1>("left", accumulator<float, m, n>), right = cta.ring<1>("right", accumulator<float, m, n>);
   std::optional<ring_of<2, shared_spec<T, m, width>>> added_left, added_right;
@@ -140,7 +175,7 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
       auto full = sums.drain();
       const auto box = [&](int piece) { return grid_box{t.row, t.col + constant(t.col.home(), first + piece * width)}; };
       const auto made = [&](int i) {
-        const auto x = epilogue(detail::read_columns<width>(full.template part<0>(), i * width), in, box(i));
+        const auto x = epilogue(read_columns<width>(full.template part<0>(), i * width), in, box(i));
         if (added) return x + detail::as_float(read(added->drain()));
         return residual ? x + detail::as_float(fetch<m, width>(in.residual[box(i)])) : x;
       };
@@ -163,8 +198,8 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
       for_each(k_tiles(), [&](index i) {
         auto slot = ab.fill();
         load(get<0>(slot), in.a.at(t.row, i * k));
-        load(get<1>(slot), in.b.at(t.col, i * k));
-        load(get<2>(slot), in.b.at(t.col + n, i * k));
+        detail::load_operand<Plan, neighbour::below>(get<1>(slot), in.b.at(t.col, i * k));
+        detail::load_operand<Plan, neighbour::below>(get<2>(slot), in.b.at(t.col + n, i * k));
       });
       for (int i = 0; added_left && i < n / width; ++i) {
         load(added_left->fill(), in.residual.at(t.row, t.col + constant(t.col.home(), i * width)));

@@ -61,7 +61,7 @@ class machine : public device::machine {
   virtual void name(device::address where, const std::string& what) = 0;
 };
 
-/// `target`: sm_90a, sm_100a or sm_103a. Raises user_error [target-unknown]. A fault is a sim_error whose id is the kind with dashes; PTX that is
+/// `target`: sm_90a, sm_100a or sm_103a, with or without the "sim:" of a machine's name. Raises user_error [target-unknown]. A fault is a sim_error whose id is the kind with dashes; PTX that is
 /// malformed or uses what is not modelled is a user_error [ptx-malformed] or [ptx-unsupported].
 std::unique_ptr<machine> open(const std::string& target, const options& how = {});
 
