@@ -3,8 +3,12 @@
 
 A doctest binary prints "cases: P passed, F failed, S skipped"; any other test counts as one. A test that ctest calls failed counts at
 least one failure, whatever it printed before it crashed. Exits 1 when something failed or when nothing ran.
+
+count_tests.py --list ROOT: reads `ctest --show-only=json-v1` and prints "name|labels|command" lines, commands as they are from folder ROOT.
 """
+import json
 import re
+import shlex
 import sys
 import xml.etree.ElementTree as xml
 
@@ -26,6 +30,16 @@ def count(test):
     return 0, 1, 0
 
 
+def as_commands(root):
+    for test in json.load(sys.stdin)["tests"]:
+        if "command" not in test:
+            continue  # not built
+        of = {p["name"]: p["value"] for p in test.get("properties", [])}
+        environment = " ".join(shlex.quote(e) for e in of.get("ENVIRONMENT", []))
+        command = " ".join(shlex.quote(word.replace(root + "/", "")) for word in test["command"])
+        print(f"{test['name']}|{','.join(of.get('LABELS', []))}|{'env ' + environment + ' ' if environment else ''}{command}".replace(root + "/", ""))
+
+
 def main(files):
     total = (0, 0, 0)
     for name in files:
@@ -37,4 +51,4 @@ def main(files):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(as_commands(sys.argv[2]) if sys.argv[1:2] == ["--list"] else main(sys.argv[1:]))

@@ -1,4 +1,4 @@
-"""Block attention as PyTorch operators with autograd: each block of 64 or 128 tokens of jagged sequences attends inside itself. On the caller's stream,
+"""Block attention as PyTorch operators with autograd: each block of 64, 128 or 256 tokens of jagged sequences attends inside itself. On the caller's stream,
 without copies. Only the C interface is used (tlx/c.h), so nothing is compiled against this PyTorch, or any other.
 
   tlxc build --arch sm_90a --out KERNELS --kernels 'block_attention.*'
@@ -8,11 +8,13 @@ In a program of your own:
 
   attention = define(Kernels("libtlx_c.so", "KERNELS"))
   o = attention(q, k, v, offsets, 64, 0.125)              # (token, head, D); offsets: batch + 1 int32 token numbers on the device
+  o = attention(q, k, v, offsets, 64, 0.125, cos, sin)    # q and k are rotated on their way; float32 tables (position in the sequence, D / 2)
 """
 import ctypes
 import math
 import os
 import sys
+from typing import Optional
 
 import torch
 
@@ -60,69 +62,93 @@ class Kernels:
             sizes = ctypes.c_int64 * t.dim()
             value.address, value.rank, value.extents, value.strides = t.data_ptr(), t.dim(), sizes(*t.shape), sizes(*t.stride())
         for i, x in enumerate(scalars, len(tensors)):
-            held.append(ctypes.c_float(x))
+            held.append(ctypes.c_int32(x) if isinstance(x, int) else ctypes.c_float(x))
             values[i].scalar, values[i].scalar_bytes = ctypes.addressof(held[-1]), 4
         self.call("tlx_launch", self.kernel(device, name), values, len(values), torch.cuda.current_stream(device).cuda_stream)
 
 
-def name_of(q, block, backward):
+def name_of(q, k, block, backward, causal, rotary, interleaved, values, applied=False):
     types = {torch.bfloat16: "bf16", torch.float16: "f16"}
     if q.dtype not in types:
         raise ValueError(f"block attention works on bfloat16 and float16, not {q.dtype}")
-    return f"block_attention_{'backward_' if backward else ''}{types[q.dtype]}{'' if block == 64 else f'_b{block}'}_d{q.shape[2]}"
+    turned = f"_rotary{'_interleaved' if interleaved else ''}{'_values' if values else ''}{'_applied' if applied else ''}" if rotary else ""
+    return (f"block_attention_{'backward_' if backward else ''}{types[q.dtype]}{'' if block == 64 else f'_b{block}'}_d{q.shape[2]}{'_causal' if causal else ''}{turned}"
+            f"{'_grouped' if k.shape[1] != q.shape[1] else ''}")
 
 
-def check(q, k, v, offsets):
-    if q.dim() != 3 or q.shape != k.shape or q.shape != v.shape or q.dtype != k.dtype or q.dtype != v.dtype:
-        raise ValueError("q, k and v are (token, head, D) of one shape and type")
+def check(q, k, v, offsets, cos, sin):
+    if q.dim() != 3 or k.dim() != 3 or k.shape != v.shape or q.shape[0] != k.shape[0] or q.shape[2] != k.shape[2] or q.dtype != k.dtype or q.dtype != v.dtype:
+        raise ValueError("q, k and v are (token, head, D) of one type, k and v of one shape; q may have a multiple of their heads")
+    if q.shape[1] % k.shape[1]:
+        raise ValueError(f"{q.shape[1]} heads of q for {k.shape[1]} of k and v: each serves as many")
     if offsets.dtype != torch.int32 or offsets.dim() != 1:
-        raise ValueError("offsets are int32 token numbers, batch + 1 of them")
+        raise ValueError("offsets are int32 token numbers, batch + 1 of them; beyond 2^31 tokens, divide the batch")
+    for table in (cos, sin):
+        if (cos is None) != (sin is None) or table is not None and (table.dtype != torch.float32 or table.dim() != 2 or table.shape[1] * 2 != q.shape[2]):
+            raise ValueError("cos and sin are both there or not, float32 (position in the sequence, D / 2)")
 
 
 def define(kernels, namespace="tlx"):
-    """The operator o = attention(q, k, v, offsets, block, scale); its gradients come from one kernel that reads q, k, v and do only."""
+    """The operator o = attention(q, k, v, offsets, block, scale); its gradients come from one kernel that reads q, k, v and do only. With tables, pairs of columns are
+    turned: i and i + D / 2, or 2i and 2i + 1 (interleaved), of q and k, and of v too (values); gradients are those of what came in. applied, attention.backward only: q and k
+    come as they were after the rotation, gradients are those of what they were before."""
     log2e = 1.4426950408889634
 
     @torch.library.custom_op(f"{namespace}::block_attention", mutates_args=(), device_types="cuda")
-    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, offsets: torch.Tensor, block: int, scale: float) -> torch.Tensor:
-        check(q, k, v, offsets)
+    def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, offsets: torch.Tensor, block: int, scale: float, cos: Optional[torch.Tensor] = None,
+                  sin: Optional[torch.Tensor] = None, interleaved: bool = False, values: bool = False, causal: bool = False) -> torch.Tensor:
+        check(q, k, v, offsets, cos, sin)
         o = torch.empty(q.shape, dtype=q.dtype, device=q.device)
         if q.numel() and offsets.numel() > 1:
-            kernels.launch(name_of(q, block, False), (q, k, v, o, offsets), (scale * log2e,))
+            tables = () if cos is None else (cos, sin)
+            kernels.launch(name_of(q, k, block, False, causal, tables, interleaved, values), (q, k, v, o, offsets, *tables), (scale * log2e,))
         return o
 
     @attention.register_fake
-    def _(q, k, v, offsets, block, scale):
+    def _(q, k, v, offsets, block, scale, cos=None, sin=None, interleaved=False, values=False, causal=False):
         return torch.empty(q.shape, dtype=q.dtype, device=q.device)
 
     @torch.library.custom_op(f"{namespace}::block_attention_backward", mutates_args=(), device_types="cuda")
-    def backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, offsets: torch.Tensor, block: int,
-                 scale: float) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        dq, dk, dv = (torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
+    def backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, do: torch.Tensor, offsets: torch.Tensor, block: int, scale: float, cos: Optional[torch.Tensor] = None,
+                 sin: Optional[torch.Tensor] = None, interleaved: bool = False, values: bool = False, causal: bool = False,
+                 applied: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        dq, dk, dv = (torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
         if q.numel() and offsets.numel() > 1:
-            kernels.launch(name_of(q, block, True), (q, k, v, do, dq, dk, dv, offsets), (scale, scale * log2e))
+            tables = () if cos is None else (cos, sin)
+            kernels.launch(name_of(q, k, block, True, causal, tables, interleaved, values, applied), (q, k, v, do, dq, dk, dv, offsets, *tables), (scale, scale * log2e))
         return dq, dk, dv
 
     @backward.register_fake
-    def _(q, k, v, do, offsets, block, scale):
-        return tuple(torch.empty(q.shape, dtype=q.dtype, device=q.device) for _ in range(3))
+    def _(q, k, v, do, offsets, block, scale, cos=None, sin=None, interleaved=False, values=False, causal=False, applied=False):
+        return tuple(torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
 
     def keep(ctx, inputs, output):
-        q, k, v, offsets, ctx.block, ctx.scale = inputs
-        ctx.save_for_backward(q, k, v, offsets)  # neither o nor a row statistic
+        q, k, v, offsets, ctx.block, ctx.scale, cos, sin, *ctx.how = inputs
+        ctx.save_for_backward(q, k, v, offsets, cos, sin)  # neither o nor a row statistic
 
     def gradients(ctx, do):
-        q, k, v, offsets = ctx.saved_tensors
+        q, k, v, offsets, cos, sin = ctx.saved_tensors
         if do.stride(2) != 1:  # a gradient that autograd has expanded, say
             do = do.contiguous()
-        return (*backward(q, k, v, do, offsets, ctx.block, ctx.scale), None, None, None)
+        return (*backward(q, k, v, do, offsets, ctx.block, ctx.scale, cos, sin, *ctx.how), *[None] * 8)
 
     attention.register_autograd(gradients, setup_context=keep)
+    attention.backward = backward  # for who wants the gradients alone
     return attention
 
 
+def turned(x, offsets, cos, sin, interleaved):
+    """x with its pairs of columns turned by the angles of each token's position in its sequence."""
+    bounds = offsets.tolist()
+    positions = torch.cat([torch.arange(high - low, device=x.device) for low, high in zip(bounds, bounds[1:])])
+    c, s = (table.to(x.dtype)[positions][:, None] for table in (cos, sin))
+    a, b = (x[..., 0::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    parts = a * c - b * s, b * c + a * s
+    return torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+
+
 def reference(q, k, v, offsets, block, scale):
-    """The same with plain operations, in the type of its inputs."""
+    """The same with plain operations, in the type of its inputs, for as many heads of k and v as of q."""
     o = torch.zeros_like(q)
     bounds = offsets.tolist()
     for low, high in zip(bounds, bounds[1:]):
@@ -146,7 +172,7 @@ def main(library, folder):
     lengths = [0, 1, 63, 64, 65, 200, 0, 129]
     offsets = torch.tensor([0] + [sum(lengths[: i + 1]) for i in range(len(lengths))], device="cuda", dtype=torch.int32)
     tokens = sum(lengths)
-    for dtype, block, d in ((torch.bfloat16, 64, 64), (torch.bfloat16, 64, 128), (torch.float16, 64, 64), (torch.bfloat16, 128, 128), (torch.bfloat16, 64, 96)):
+    for dtype, block, d in ((torch.bfloat16, 64, 64), (torch.bfloat16, 64, 128), (torch.float16, 64, 64), (torch.bfloat16, 128, 128), (torch.bfloat16, 64, 96), (torch.bfloat16, 256, 64)):
         scale = d**-0.5
         # slices of one projection: (token, 3, head, D), so rows are further apart than they are long
         q, k, v = torch.randn(tokens, 3, 4, d, device="cuda").to(dtype).unbind(1)
@@ -159,6 +185,19 @@ def main(library, folder):
         expected.backward(do.double())
         worst = min([decibels(o.detach(), expected.detach())] + [decibels(t.grad, w.grad) for t, w in zip(inputs, wide)])
         results[f"{dtype} blocks of {block}, D {d}: o, dq, dk, dv, worst {worst:.1f} dB"] = worst >= 45
+    angles = torch.arange(max(lengths), device="cuda")[:, None] * 10000.0 ** (-torch.arange(32, device="cuda") / 32)
+    cos, sin = angles.cos(), angles.sin()
+    for interleaved, values in ((False, False), (True, False), (True, True)):
+        q, k, v, do = (torch.randn(tokens, 4, 64, device="cuda").bfloat16() for _ in range(4))
+        inputs = [t.detach().requires_grad_() for t in (q, k, v)]
+        o = attention(*inputs, offsets, 64, 0.125, cos, sin, interleaved, values)
+        o.backward(do)
+        wide = [t.detach().double().requires_grad_() for t in (q, k, v)]
+        x, y = (turned(t, offsets, cos, sin, interleaved) for t in wide[:2])
+        expected = reference(x, y, turned(wide[2], offsets, cos, sin, interleaved) if values else wide[2], offsets, 64, 0.125)
+        expected.backward(do.double())
+        worst = min([decibels(o.detach(), expected.detach())] + [decibels(t.grad, w.grad) for t, w in zip(inputs, wide)])
+        results[f"rotary{', neighbours' if interleaved else ', halves'}{', v too' if values else ''}: o, dq, dk, dv, worst {worst:.1f} dB"] = worst >= 45
     q, k, v = (torch.randn(tokens, 4, 64, device="cuda").bfloat16() for _ in range(3))
     here = attention(q, k, v, offsets, 64, 0.125)
     side = torch.cuda.Stream()

@@ -2,9 +2,12 @@
 
 #include <map>
 #include <mutex>
+#include <string_view>
+#include <utility>
 
 #include "tlx/bundle/arguments.hpp"
 #include "tlx/device/binder.hpp"
+#include "tlx/device/launcher.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -20,11 +23,9 @@ struct loaded_kernel::state {
   device::machine* on;
   device::kernel description;
   std::string signature;
-  std::shared_ptr<device::module> code;
-  std::mutex guard;  // the binder reuses its storage
-  device::binder bind;
+  std::unique_ptr<device::launcher> launcher;
 
-  state(device::machine& machine, device::kernel k) : on(&machine), description(std::move(k)), signature(signature_of(description)), code(machine.load(description.code)), bind(description, machine.about()) {
+  state(device::machine& machine, device::kernel k) : on(&machine), description(std::move(k)), signature(signature_of(description)), launcher(device::make_launcher(machine, description, machine.load(description.code))) {
     description.code.cubin.clear();
     description.code.ptx.clear();
   }
@@ -40,23 +41,29 @@ void loaded_kernel::check_signature(const char* kernel, const char* signature) c
                     .context = cat("kernel \"", state_->description.name, "\"")}));
 }
 
-void loaded_kernel::launch(const std::vector<device::value>& arguments, std::uint64_t stream) {
-  std::lock_guard lock(state_->guard);
-  state_->on->run(*state_->code, state_->description.entry, state_->bind(arguments, stream));
-}
+void loaded_kernel::launch(const std::vector<device::value>& arguments, std::uint64_t stream) { state_->launcher->launch(arguments, stream); }
+void loaded_kernel::launch(const device::value_ref* arguments, std::size_t count, std::uint64_t stream) { state_->launcher->launch(arguments, count, stream); }
+
+namespace {
+
+using key = std::pair<std::string, std::string>;       // name and configuration
+using seen_key = std::pair<std::string_view, std::string_view>;
+struct before {
+  using is_transparent = void;
+  static seen_key seen(const key& k) { return k; }
+  static seen_key seen(const seen_key& k) { return k; }
+  template <class A, class B>
+  bool operator()(const A& a, const B& b) const { return seen(a) < seen(b); }
+};
+
+}  // namespace
 
 struct library::state {
   device::machine* on;
   bundle from;
   std::mutex guard;
-  std::map<std::pair<std::string, std::string>, const entry*> chosen;
+  std::map<key, loaded_kernel*, before> asked;  // a look-up makes no string
   std::map<const entry*, loaded_kernel> loaded;
-
-  const entry& choose(const std::string& name, const std::string& configuration) {
-    const entry*& known = chosen[{name, configuration}];
-    if (!known) known = &from.choose(name, configuration, on->about().target);
-    return *known;
-  }
 };
 
 library::library(device::machine& on, bundle from) : state_(new state{&on, std::move(from), {}, {}, {}}) {}
@@ -66,12 +73,16 @@ library& library::operator=(library&&) noexcept = default;
 const bundle& library::from() const { return state_->from; }
 device::machine& library::on() const { return *state_->on; }
 
-loaded_kernel& library::kernel(const std::string& name, const std::string& configuration) {
+loaded_kernel& library::kernel(std::string_view name, std::string_view configuration) {
   std::lock_guard lock(state_->guard);
-  const entry& what = state_->choose(name, configuration);
+  const auto known = state_->asked.find(seen_key(name, configuration));
+  if (known != state_->asked.end()) return *known->second;
+  key wanted(name, configuration);
+  const entry& what = state_->from.choose(wanted.first, wanted.second, on().about().target);
   auto found = state_->loaded.find(&what);
   if (found == state_->loaded.end())
     found = state_->loaded.emplace(&what, loaded_kernel(std::make_unique<loaded_kernel::state>(on(), state_->from.load(what)))).first;
+  state_->asked.emplace(std::move(wanted), &found->second);
   return found->second;
 }
 

@@ -1,10 +1,12 @@
 // The C interface over device::machine. Each call is one lambda inside `guarded`, which turns exceptions into a status and a text.
 #include "tlx/c.h"
 
+#include <array>
 #include <charconv>
 #include <string>
 
 #include "c/handles.hpp"
+#include "tlx/device/binder.hpp"
 #include "tlx/runtime/gpu.hpp"
 #ifdef TLX_C_WITH_SIMULATOR
 #include "tlx/sim/machine.hpp"
@@ -73,25 +75,11 @@ std::unique_ptr<device::machine> open_by_name(const std::string& name) {
                     .fix = {"use gpu:0 or sim:sm_90a"}}));
 }
 
-device::value& convert(const tlx_value& from, device::value& into) {
-  if (from.scalar) {
-    const auto* bytes = static_cast<const std::byte*>(from.scalar);
-    into.bytes.assign(bytes, bytes + from.scalar_bytes);
-    into.extents.clear();
-    into.strides.clear();
-    return into;
-  }
-  into.bytes.clear();
-  into.base = from.address;
-  const auto rank = static_cast<size_t>(from.rank < 0 ? 0 : from.rank);
+device::value_ref refer(const tlx_value& from) {
+  if (from.scalar) return {.bytes = static_cast<const std::byte*>(from.scalar), .byte_count = static_cast<std::uint32_t>(from.scalar_bytes)};
+  const auto rank = static_cast<std::uint32_t>(from.rank < 0 ? 0 : from.rank);
   if (rank > 0) need(from.extents, "extents");
-  into.extents.assign(from.extents, from.extents + rank);
-  if (from.strides) {
-    into.strides.assign(from.strides, from.strides + rank);
-  } else {
-    into.strides.clear();
-  }
-  return into;
+  return {.base = from.address, .extents = from.extents, .strides = from.strides, .rank = rank, .stride_count = from.strides ? rank : 0};
 }
 
 }  // namespace
@@ -209,12 +197,11 @@ tlx_status tlx_launch(tlx_kernel* kernel, const tlx_value* arguments, size_t cou
   return guarded([&] {
     need(kernel, "kernel");
     if (count > 0) need(arguments, "arguments");
-    std::lock_guard lock(kernel->guard);
-    kernel->arguments.resize(count);
-    for (size_t i = 0; i < count; ++i) convert(arguments[i], kernel->arguments[i]);
-    const device::launch& how = kernel->bind(kernel->arguments, stream);
-    runtime::check_pointers(*kernel->machine, kernel->description, kernel->arguments);
-    kernel->machine->run(*kernel->code, kernel->description.entry, how);
+    std::array<device::value_ref, 24> few;
+    std::vector<device::value_ref> many(count > few.size() ? count : 0);
+    device::value_ref* const all = many.empty() ? few.data() : many.data();
+    for (size_t i = 0; i < count; ++i) all[i] = refer(arguments[i]);
+    kernel->launcher->launch(all, count, stream);
   });
 }
 

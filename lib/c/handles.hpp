@@ -1,12 +1,11 @@
 // What the files of the C interface share: the handles, and the one place where exceptions end.
 #pragma once
-#include <mutex>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "tlx/c.h"
-#include "tlx/device/binder.hpp"
+#include "tlx/device/launcher.hpp"
 #include "tlx/support/error.hpp"
 
 struct tlx_machine {
@@ -16,13 +15,10 @@ struct tlx_machine {
 struct tlx_kernel {
   std::shared_ptr<tlx::device::machine> machine;
   tlx::device::kernel description;
-  std::shared_ptr<tlx::device::module> code;
-  std::mutex guard;  // for what follows
-  tlx::device::binder bind;
-  std::vector<tlx::device::value> arguments;
+  std::unique_ptr<tlx::device::launcher> launcher;  // keeps the code
 
   tlx_kernel(std::shared_ptr<tlx::device::machine> on, tlx::device::kernel k, std::shared_ptr<tlx::device::module> loaded)
-      : machine(std::move(on)), description(std::move(k)), code(std::move(loaded)), bind(description, machine->about()) {}
+      : machine(std::move(on)), description(std::move(k)), launcher(tlx::device::make_launcher(*machine, description, std::move(loaded))) {}
 };
 
 namespace tlx::c {

@@ -10,7 +10,7 @@
 #include <shared_mutex>
 #include <unordered_map>
 
-#include "tlx/device/binder.hpp"
+#include "tlx/device/launcher.hpp"
 #include "tlx/jit/assemble.hpp"
 #include "tlx/jit/compile.hpp"
 #include "tlx/runtime/gpu.hpp"
@@ -23,9 +23,7 @@ namespace {
 
 struct ready {
   device::kernel kernel;
-  std::shared_ptr<device::module> module;
-  std::mutex launching;  // a binder is one thread's at a time
-  std::optional<device::binder> bind;
+  std::unique_ptr<device::launcher> launcher;
 };
 
 struct slot {
@@ -63,18 +61,20 @@ struct session::state {
   std::mutex lending;                                        // for what follows
   std::map<std::pair<std::uint64_t, int>, scratch> scratches;  // by stream and number
 
-  // A thread's last kernels are found without the lock: slots stay where they are while the session lives, and no other session has its number.
-  slot& slot_of(const std::string& name) {
-    struct met {
-      std::uint64_t session = 0;
-      std::string name;
-      slot* where = nullptr;
-    };
+  // A thread's last kernels are found without the lock: slots and what is in them stay where they are while the session lives, and no other session has its number.
+  struct met {
+    std::uint64_t session = 0;
+    std::string name;
+    slot* where = nullptr;
+    device::launcher* launcher = nullptr;  // once it is ready
+  };
+  met& met_lately(const std::string& name) {
     static thread_local std::array<met, 8> lately;
     met& m = lately[(name.size() + (name.empty() ? 0 : static_cast<unsigned char>(name[name.size() / 2]))) % lately.size()];
-    if (m.session != number || m.name != name) m = {number, name, &shared_slot_of(name)};
-    return *m.where;
+    if (m.session != number || m.name != name) m = {number, name, &shared_slot_of(name), nullptr};
+    return m;
   }
+  slot& slot_of(const std::string& name) { return *met_lately(name).where; }
   slot& shared_slot_of(const std::string& name) {
     {
       std::shared_lock lock(guard);
@@ -108,11 +108,9 @@ struct session::state {
   void load(slot& into, device::kernel made) {
     auto fresh = std::make_unique<ready>();
     fresh->kernel = std::move(made);
-    fresh->module = on->load(fresh->kernel.code);
-    const bool simulated = is_simulator(on->about());
-    if (!simulated && fresh->kernel.code.cubin.empty()) fresh->kernel.used = runtime::measure(*on, *fresh->module, fresh->kernel.entry);
-    fresh->bind.emplace(fresh->kernel, on->about());
-    if (!simulated) runtime::prepare(*on, *fresh->module, fresh->kernel.entry, fresh->kernel.dynamic_shared_bytes);
+    std::shared_ptr<device::module> code = on->load(fresh->kernel.code);
+    if (!is_simulator(on->about()) && fresh->kernel.code.cubin.empty()) fresh->kernel.used = runtime::measure(*on, *code, fresh->kernel.entry);
+    fresh->launcher = device::make_launcher(*on, fresh->kernel, std::move(code));
     into.made.store(fresh.release(), std::memory_order_release);
   }
 
@@ -146,14 +144,13 @@ device::machine& session::on() const { return *state_->on; }
 std::uint64_t session::number() const { return state_->number; }
 
 void session::run(const std::string& name, const kernel_maker& make, const std::vector<device::value>& arguments, std::uint64_t stream) {
-  slot& s = state_->slot_of(name);
+  state::met& m = state_->met_lately(name);
+  if (m.launcher) return m.launcher->launch(arguments, stream);
+  slot& s = *m.where;
   state_->prepare(s, name, make);
-  ready& k = *s.made.load(std::memory_order_acquire);
-  const std::lock_guard lock(k.launching);
-  const device::launch& how = (*k.bind)(arguments, stream);
-  if (how.grid.x == 0 || how.grid.y == 0 || how.grid.z == 0) return;
-  runtime::check_pointers(on(), k.kernel, arguments);  // a host pointer would be found by the kernel, later and without a name
-  on().run(*k.module, k.kernel.entry, how);
+  device::launcher& ready = *s.made.load(std::memory_order_acquire)->launcher;
+  state_->met_lately(name).launcher = &ready;  // making it may have met others
+  ready.launch(arguments, stream);
 }
 
 std::optional<kernel_origin> session::prepare(const std::string& name, const kernel_maker& make) { return state_->prepare(state_->slot_of(name), name, make); }

@@ -134,6 +134,7 @@ device::address gpu_machine::allocate(std::size_t bytes) {
 
 void gpu_machine::release(device::address where) {
   reached_.forget();  // its pages may be somebody else's next time
+  releases_.fetch_add(1, std::memory_order_release);
   try {
     const current scope(*context_);
     const cu::result code = context_->d.memory_release(where);
@@ -172,14 +173,20 @@ void gpu_machine::fill(device::address to, std::uint8_t value, std::size_t bytes
 }
 
 // The driver knows every allocation that kernels of a context can use: of this GPU, of peers that were enabled, pinned and managed memory.
-bool gpu_machine::reaches(device::address where) {
-  if (reached_.holds(where)) return true;
+bool gpu_machine::reaches(device::address where, device::address& start, device::address& end) {
+  if (reached_.holds(where, start, end)) return true;
   const current scope(*context_);
   const driver& d = context_->d;
-  cu::device_pointer seen = 0, start = 0;
+  cu::device_pointer seen = 0, first = 0;
   size_t bytes = 0;
   if (d.pointer_attribute(&seen, cu::pointer_on_device, where) != cu::success) return false;
-  if (d.pointer_attribute(&start, cu::pointer_range_start, where) == cu::success && d.pointer_attribute(&bytes, cu::pointer_range_bytes, where) == cu::success) reached_.add(start, start + bytes);
+  start = where;
+  end = where + 1;
+  if (d.pointer_attribute(&first, cu::pointer_range_start, where) == cu::success && d.pointer_attribute(&bytes, cu::pointer_range_bytes, where) == cu::success) {
+    start = first;
+    end = first + bytes;
+    reached_.add(start, end);
+  }
   return true;
 }
 

@@ -93,6 +93,19 @@ class packed_arguments {
 
 }  // namespace
 
+cu::launch_config launch_config_of(const device::launch& how, cu::launch_attribute* attributes) {
+  unsigned count = 0;
+  if (volume(how.cluster) != 1) {
+    attributes[count].id = cu::launch_attribute_cluster;
+    attributes[count++].value.cluster = {how.cluster.x, how.cluster.y, how.cluster.z};
+  }
+  if (how.dependent) {
+    attributes[count].id = cu::launch_attribute_programmatic;
+    attributes[count++].value.programmatic_allowed = 1;
+  }
+  return {how.grid.x, how.grid.y, how.grid.z, how.block.x, how.block.y, how.block.z, how.dynamic_shared_bytes, reinterpret_cast<cu::stream>(how.stream), attributes, count};
+}
+
 // A stream of another GPU or of another context is refused by the driver with no more than "invalid handle".
 std::string gpu_machine::foreign_stream(const device::launch& how) const {
   const driver& d = context_->d;
@@ -156,23 +169,27 @@ void gpu_machine::run(device::module& code, const std::string& entry, const devi
   packed_arguments arguments(how.arguments, map_encoder{maps_, context_->d, nowhere_});
 
   cu::launch_attribute attributes[2] = {};
-  unsigned attribute_count = 0;
-  if (volume(how.cluster) != 1) {
-    attributes[attribute_count].id = cu::launch_attribute_cluster;
-    attributes[attribute_count++].value.cluster = {how.cluster.x, how.cluster.y, how.cluster.z};
+  submit(mine, f, launch_config_of(how, attributes), arguments.pointers(), how);
+}
+
+void gpu_machine::submit(gpu_module& code, gpu_function& f, const cu::launch_config& config, void** arguments, const device::launch& how) {
+  gpu_context& in = *context_;
+  const cu::result result = in.d.launch(&config, f.handle, arguments, nullptr);
+  if (result != cu::success) {
+    device::launch said = how;
+    said.stream = reinterpret_cast<std::uint64_t>(config.where);
+    launch_failed(result, "cuLaunchKernelEx", f, said);
   }
-  if (how.dependent) {
-    attributes[attribute_count].id = cu::launch_attribute_programmatic;
-    attributes[attribute_count++].value.programmatic_allowed = 1;
-  }
-  const cu::launch_config config{how.grid.x,  how.grid.y,  how.grid.z, how.block.x, how.block.y, how.block.z, how.dynamic_shared_bytes,
-                                 reinterpret_cast<cu::stream>(how.stream), attributes, attribute_count};
-  const cu::result result = context_->d.launch(&config, f.handle, arguments.pointers(), nullptr);
-  if (result != cu::success) launch_failed(result, "cuLaunchKernelEx", f, how);
-  context_->recorded.launched(context_->d, config.where);
+  in.recorded.launched(in.d, config.where);
   last_entry_.store(f.interned_entry, std::memory_order_relaxed);
-  if (mine.watch()) mine.watch()->launched(f.interned_entry);
-  if (context_->flights.limited()) context_->flights.launched(config.where, f.interned_entry);
+  if (code.watch()) code.watch()->launched(f.interned_entry);
+  if (in.flights.limited()) in.flights.launched(config.where, f.interned_entry);
+}
+
+void gpu_machine::encode(const device::launch& how, cu::tensor_map* maps) {
+  map_encoder one{maps_, context_->d, nowhere_};
+  for (const device::argument& a : how.arguments)
+    if (const auto* recipe = std::get_if<device::tensor_map>(&a)) one(*recipe, *maps++);
 }
 
 void gpu_machine::change(cu::graph_exec in, cu::graph_node which, device::module& code, const std::string& entry, const device::launch& how) {

@@ -96,6 +96,11 @@ void check_rules(const tensor_map& m) {
   }
 }
 
+cu::result ask(const driver& d, const map_call& c, device::address base, cu::tensor_map& out) {
+  return d.encode_tiled(&out, c.element, static_cast<unsigned>(c.rank), reinterpret_cast<void*>(base), c.extents.data(), c.strides_bytes.data(), c.box.data(), c.element_strides.data(), c.interleave, c.swizzle,
+                        c.promotion, c.fill);
+}
+
 void encode_fresh(const driver& d, const tensor_map& recipe, device::address nowhere, cu::tensor_map& out) {
   check_rules(recipe);
   tensor_map m = recipe;
@@ -106,17 +111,18 @@ void encode_fresh(const driver& d, const tensor_map& recipe, device::address now
     for (size_t dim = 0; dim < static_cast<size_t>(m.rank); ++dim) m.extents[dim] = 1;
     if (m.element == map_element::u4x16_align16 || m.element == map_element::u6x16_align16) m.extents[0] = 128;
   }
-  const int swizzle = choose<4>(m, m.swizzle_bytes, {{{0, cu::swizzle_none}, {32, cu::swizzle_32}, {64, cu::swizzle_64}, {128, cu::swizzle_128}}}, "swizzle");
-  const int interleave = choose<3>(m, m.interleave_bytes, {{{0, cu::interleave_none}, {16, cu::interleave_16}, {32, cu::interleave_32}}}, "interleave");
-  const int promotion =
-      choose<4>(m, m.l2_promotion_bytes, {{{0, cu::promotion_none}, {64, cu::promotion_64}, {128, cu::promotion_128}, {256, cu::promotion_256}}}, "L2 promotion");
-  const cu::result code = d.encode_tiled(&out, driver_element(m.element), static_cast<unsigned>(m.rank), reinterpret_cast<void*>(m.base), m.extents.data(),
-                                         m.strides_bytes.data(), m.box.data(), m.element_strides.data(), interleave, swizzle, promotion,
-                                         m.oob_nan ? cu::fill_nan : cu::fill_zero);
+  const cu::result code = ask(d, map_call(m), m.base, out);
   if (code != cu::success) refuse(recipe, "cuTensorMapEncodeTiled returned " + describe(d, code), "the driver refuses this combination");
 }
 
 }  // namespace
+
+map_call::map_call(const tensor_map& m)
+    : extents(m.extents), strides_bytes(m.strides_bytes), box(m.box), element_strides(m.element_strides), element(driver_element(m.element)), rank(m.rank),
+      interleave(choose<3>(m, m.interleave_bytes, {{{0, cu::interleave_none}, {16, cu::interleave_16}, {32, cu::interleave_32}}}, "interleave")),
+      swizzle(choose<4>(m, m.swizzle_bytes, {{{0, cu::swizzle_none}, {32, cu::swizzle_32}, {64, cu::swizzle_64}, {128, cu::swizzle_128}}}, "swizzle")),
+      promotion(choose<4>(m, m.l2_promotion_bytes, {{{0, cu::promotion_none}, {64, cu::promotion_64}, {128, cu::promotion_128}, {256, cu::promotion_256}}}, "L2 promotion")),
+      fill(m.oob_nan ? cu::fill_nan : cu::fill_zero) {}
 
 void map_cache::encode(const driver& d, const tensor_map& recipe, device::address nowhere, cu::tensor_map& out) {
   const size_t set = hash(recipe) % sets;
@@ -127,16 +133,25 @@ void map_cache::encode(const driver& d, const tensor_map& recipe, device::addres
     }
   }
   encode_fresh(d, recipe, nowhere, out);
-  ++encoded_;
+  encoded_.fetch_add(1, std::memory_order_relaxed);
   slot& s = slots_[set][next_way_[set]++ % ways];
   s.used = true;
   s.recipe = recipe;
   s.encoded = out;
 }
 
-std::uint64_t map_cache::encoded() const {
-  std::lock_guard lock(guard_);
-  return encoded_;
+void map_cache::encode_moved(const driver& d, const map_call& call, device::address base, cu::tensor_map& out) {
+  const cu::result code = ask(d, call, base, out);
+  if (code != cu::success) {
+    tensor_map m;
+    m.base = base;
+    m.rank = call.rank;
+    m.extents = call.extents;
+    m.strides_bytes = call.strides_bytes;
+    m.box = call.box;
+    refuse(m, "cuTensorMapEncodeTiled returned " + describe(d, code) + " for an address that is new", "the driver refuses this combination");
+  }
+  encoded_.fetch_add(1, std::memory_order_relaxed);
 }
 
 }  // namespace tlx::runtime

@@ -11,10 +11,15 @@ namespace tlx::runtime {
 /// For any number of threads; nobody waits.
 class reached_ranges {
  public:
-  bool holds(device::address where) const {
+  /// True with the allocation that the address is in.
+  bool holds(device::address where, device::address& first, device::address& last) const {
     for (const range& r : ranges_) {
       const device::address end = r.end.load(std::memory_order_acquire), start = r.start.load(std::memory_order_acquire);
-      if (start <= where && where < end && r.end.load(std::memory_order_acquire) == end) return true;
+      if (start <= where && where < end && r.end.load(std::memory_order_acquire) == end) {
+        first = start;
+        last = end;
+        return true;
+      }
     }
     return false;
   }

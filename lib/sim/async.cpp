@@ -182,14 +182,14 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
       reduce_type type = reduce_type::u32;
       if (x.reduce) e.check(reduce_type_of(map.map.element, x.op, type), &w, &i, 1U << l);
       const std::uint64_t id = e.next_operation;
-      std::vector<cta::reader> reads;
+      std::vector<byte_range> reads;
       for (const box_piece& p : *pieces) {
         if (p.kind != box_piece::what::copy) continue;
         for_swizzled_parts(swizzle, from.offset, p, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
           e.check_shared_range(*from.home, at, bytes, &w, &i, l);
           e.read_shadow(*from.home, at, bytes, &w, &i, l);
           e.async_read(w, *from.home, at, bytes, &i, l, false);
-          if (!reads.empty() && reads.back().end == at) reads.back().end = at + bytes; else reads.push_back({at, at + bytes, id});
+          if (!reads.empty() && reads.back().end == at) reads.back().end = at + bytes; else reads.push_back({at, at + bytes});
         });
       }
       // Swizzled parts come in mixed order: merge them so that the list stays short.

@@ -298,6 +298,7 @@ void engine::barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a,
     note_event();
     arrivals.clear();
     complete_phase(c, offset);
+    if (how.trace) { std::uint64_t& most = barrier_phases[offset]; most = std::max<std::uint64_t>(most, c.barriers[offset].phase); }
     wake(c, block_reason::mbarrier, offset);
   }
 }

@@ -354,7 +354,7 @@ void engine::end_context(warp& w, context& c) {
 }
 
 void engine::exit_lanes(warp& w, context& c, lanes who) {
-  w.home->ended_at = c.pc;
+  w.home->ended_at = w.ended_at = c.pc;
   w.exited |= who;
   c.who &= ~who;
   if (!c.who) end_context(w, c);
@@ -385,7 +385,7 @@ void engine::after_exit(warp& w) {
     c.exited = true;
     if (c.tmem)
       if (const complaint left = c.tmem->end_of_cta(static_cast<int>(c.generation)))
-        fault(to_string(left.kind), c.tensor_allocated ? cat(left.text, "; it was allocated at ", place_of(*c.tensor_allocated), exit_text(c)) : left.text, &w, nullptr);
+        fault(to_string(left.kind), c.tensor_allocated ? cat(left.text, "; it was allocated at ", place_of(*c.tensor_allocated), c.tensor_allocator->ended_at < code.code.size() ? cat(" by warp ", c.tensor_allocator->index, ", which ended at ", place_of(code.code[c.tensor_allocator->ended_at])) : std::string(), exit_text(c)) : left.text, &w, nullptr);
     --c.home->live_ctas;
   }
   check_barriers(c);

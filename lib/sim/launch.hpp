@@ -9,6 +9,7 @@ struct launch_result {
   std::vector<std::string> lints, printed;
   std::optional<fault_report> fault;
   std::set<std::pair<int, std::uint32_t>> barrier_lines;  // as in statistics, with options::trace
+  std::map<std::uint32_t, std::uint64_t> barrier_phases;
   std::map<int, std::uint64_t> lines_run;
   std::set<int> lines_guarded;
 };

@@ -51,6 +51,7 @@ class simulated_machine final : public machine {
   const std::optional<fault_report>& last_fault() const override { return fault_; }
   void set_seed(std::uint64_t seed) override { options_.seed = seed; }
   void set_strict(bool strict) override { options_.strict = strict; }
+  void set_trace(bool trace) override { options_.trace = trace; }
   std::uint64_t digest() const override {
     std::uint64_t h = 0xCBF29CE484222325ULL;
     for (const auto& a : memory_->list)
@@ -123,6 +124,7 @@ class simulated_machine final : public machine {
     last_.lints = std::move(r.lints);
     last_.printed = std::move(r.printed);
     last_.barrier_lines = std::move(r.barrier_lines);
+    last_.barrier_phases = std::move(r.barrier_phases);
     last_.lines_run = std::move(r.lines_run);
     last_.lines_guarded = std::move(r.lines_guarded);
     fault_ = std::move(r.fault);
@@ -253,7 +255,8 @@ class simulated_machine final : public machine {
 
 }  // namespace
 
-std::unique_ptr<machine> open(const std::string& target, const options& how) {
+std::unique_ptr<machine> open(const std::string& name, const options& how) {
+  const std::string target = name.rfind("sim:", 0) == 0 ? name.substr(4) : name;
   if (number_of(target) == 0)
     raise(user_error({.id = "target-unknown", .what = cat("there is no simulator of \"", target, "\""), .because = "the simulated targets are sm_90a, sm_100a and sm_103a"}));
   return std::make_unique<simulated_machine>(target, how);

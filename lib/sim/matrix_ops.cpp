@@ -303,17 +303,23 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   }
   const std::size_t first_row = static_cast<std::size_t>(quarter * 16 * k);
   const int per = x.d == number::f16 ? 2 : 1, elements = n / 2;
-  const auto row_of = [](int l, int d) { return l / 4 + 8 * ((d >> 1) & 1); };
-  const auto column_of = [](int l, int d) { return 2 * (l % 4) + (d & 1) + 8 * (d >> 2); };
+  // Element d of lane l: row l / 4 + 8 * (d / 2 % 2), column 2 * (l % 4) + d % 2 + d / 4 * 8: a part of the lane and one of the element.
+  std::size_t of_lane[32];
+  for (std::size_t l = 0; l < 32; ++l) of_lane[l] = l / 4 * static_cast<std::size_t>(n) + 2 * (l % 4);
+  const auto of_element = [n](int d) { return static_cast<std::size_t>(8 * ((d >> 1) & 1) * n + (d & 1) + 8 * (d >> 2)); };
   if (integers) e.integer_d.resize(static_cast<std::size_t>(16 * n)); else e.float_d.resize(static_cast<std::size_t>(16 * n));
   if (p.use_d)
     for (int d = 0; d < elements; ++d) {
       const std::uint32_t* s = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(d / per)]);
+      const std::size_t from = of_element(d);
+      if (!integers && per == 1) {
+        for (int l = 0; l < 32; ++l) e.float_d[from + of_lane[l]] = std::bit_cast<float>(s[l]);
+        continue;
+      }
       for (int l = 0; l < 32; ++l) {
-        const std::size_t at = static_cast<std::size_t>(row_of(l, d) * n + column_of(l, d));
+        const std::size_t at = from + of_lane[l];
         if (integers) e.integer_d[at] = static_cast<std::int32_t>(s[l]);
-        else if (per == 2) e.float_d[at] = widen(number::f16, s[l] >> (16 * (d & 1)) & 0xFFFFU);
-        else e.float_d[at] = std::bit_cast<float>(s[l]);
+        else e.float_d[at] = widen(number::f16, s[l] >> (16 * (d & 1)) & 0xFFFFU);
       }
     }
   if (integers) multiply_integers(16, n, k, e.integer_a.data() + first_row, e.integer_b.data(), e.integer_d.data(), n, p.use_d, x.saturate, e.scratch);
@@ -325,11 +331,15 @@ void land(engine& e, warp& w, const pending_wgmma& p) {
   }
   for (int d = 0; d < elements; ++d) {
     std::uint32_t* t = w.slot<std::uint32_t>(x.d_slots[static_cast<std::size_t>(d / per)]);
+    const std::size_t from = of_element(d);
+    if (!integers && per == 1) {
+      for (int l = 0; l < 32; ++l) t[l] = std::bit_cast<std::uint32_t>(e.float_d[from + of_lane[l]]);
+      continue;
+    }
     for (int l = 0; l < 32; ++l) {
-      const std::size_t at = static_cast<std::size_t>(row_of(l, d) * n + column_of(l, d));
+      const std::size_t at = from + of_lane[l];
       if (integers) t[l] = static_cast<std::uint32_t>(e.integer_d[at]);
-      else if (per == 2) { const std::uint32_t h = narrow(number::f16, e.float_d[at]); t[l] = d & 1 ? (t[l] & 0xFFFFU) | h << 16 : (t[l] & 0xFFFF0000U) | h; }
-      else t[l] = std::bit_cast<std::uint32_t>(e.float_d[at]);
+      else { const std::uint32_t h = narrow(number::f16, e.float_d[at]); t[l] = d & 1 ? (t[l] & 0xFFFFU) | h << 16 : (t[l] & 0xFFFF0000U) | h; }
     }
   }
   e.end_reads(*w.home, p.id);
@@ -414,16 +424,19 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
       if (w.unfenced[r / 128]) e.fault("race", "a register of this wgmma was touched, and no wgmma.fence stands between", &w, &i);
   const lanes p = *w.slot<lanes>(x.scale_d) ^ (x.scale_d_inverted ? all_lanes : 0U);
   pending_wgmma pending{&i, 0, 0, (p & 1U) != 0, e.next_operation++, w.wgmma_sequence++};
-  std::vector<std::uint32_t> addresses;
-  std::vector<byte_range> ranges;
-  const auto operand = [&](std::uint32_t slot, const operand_form& form, bool own_rows) {
+  const auto operand = [&](std::uint32_t slot, const operand_form& form, bool is_b) {
     const std::uint64_t* v = w.slot<std::uint64_t>(slot);
     for (int l = 1; l < 32; ++l) if (v[l] != v[0]) e.fault("descriptor_misuse", "the descriptor differs between threads", &w, &i, 1U << l);
     shared_descriptor d;
     e.check(decode_wgmma_descriptor(v[0], d), &w, &i);
-    operand_pieces(d, form, addresses);
-    (void)own_rows;
-    merge_pieces(addresses, ranges);
+    // The four warps of a group, and each round of a loop, name the same bytes again.
+    if (e.ranges_of_operands.size() > 4096) e.ranges_of_operands.clear();
+    std::vector<byte_range>& ranges = e.ranges_of_operands[{v[0], 2 * e.index_of(&i) + is_b}];
+    if (ranges.empty()) {
+      std::vector<std::uint32_t> addresses;
+      operand_pieces(d, form, addresses);
+      merge_pieces(addresses, ranges);
+    }
     for (const byte_range& r : ranges) {
       e.check_shared_range(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
       e.read_shadow(*w.home, r.begin, r.end - r.begin, &w, &i, -1);
@@ -432,8 +445,8 @@ step op_wgmma(engine& e, warp& w, context&, const instruction& i, lanes active) 
     }
     return v[0];
   };
-  if (!x.a_in_registers) pending.a_descriptor = operand(x.a_descriptor, a_form(x), true);
-  pending.b_descriptor = operand(x.b_descriptor, b_form(x), false);
+  if (!x.a_in_registers) pending.a_descriptor = operand(x.a_descriptor, a_form(x), false);
+  pending.b_descriptor = operand(x.b_descriptor, b_form(x), true);
   pending.clock = w.matrix_clock;
   // A chain on one accumulator may go on; reading or writing another pending wgmma's registers with another shape may not.
   w.wgmmas.push_back(pending);

@@ -131,14 +131,15 @@ void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, con
   for (std::size_t g = offset >> 4; g <= (offset + bytes - 1) >> 4; ++g) any |= c.reading[g] != 0;
   if (!any) [[likely]] return;
   for (const cta::reader& r : c.async_reads)
-    if (offset < r.end && r.begin < offset + bytes) {
+    for (const byte_range& range : r.ranges) {
+      if (offset >= range.end || range.begin >= offset + bytes) continue;
       std::string by;
       for (const async_operation& o : in_flight) if (o.id == r.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ", place_of(*o.what));
       const auto issued = [&](const std::vector<std::uint64_t>& ids) { return std::find(ids.begin(), ids.end(), r.operation) != ids.end(); };
       for (const auto& x : c.warps)
         if (std::any_of(x->async.begin(), x->async.end(), [&](const auto& t) { return t && std::any_of(t->bulk_groups.begin(), t->bulk_groups.end(), issued); })) by += ungrouped_text(*x);
       for (const auto& x : c.warps) for (const pending_wgmma& p : x->wgmmas) if (p.id == r.operation) by = cat(": ", std::string(p.what->opcode), " of warp ", x->index, ", ", place_of(*p.what), ", which no wgmma.wait_group has ended");
-      fault("race", cat(byte_text(std::max(offset, r.begin)), " is overwritten while an asynchronous operation may still read it", by), w, i, lane < 0 ? 0 : 1U << lane);
+      fault("race", cat(byte_text(std::max(offset, range.begin)), " is overwritten while an asynchronous operation may still read it", by), w, i, lane < 0 ? 0 : 1U << lane);
     }
 }
 
@@ -153,13 +154,16 @@ std::string engine::ungrouped_text(const warp& w) const {
 
 void engine::add_read(cta& c, std::uint32_t begin, std::uint32_t end, std::uint64_t id) {
   if (c.reading.empty()) c.reading.assign((shared_bytes >> 4) + 1, 0);
-  for (std::size_t g = begin >> 4; g <= (end - 1) >> 4; ++g) ++c.reading[g];
-  c.async_reads.push_back({begin, end, id});
+  for (std::uint16_t *g = c.reading.data() + (begin >> 4), *const last = c.reading.data() + ((end - 1) >> 4); g <= last; ++g) ++*g;
+  if (c.async_reads.empty() || c.async_reads.back().operation != id) c.async_reads.push_back({id, {}});
+  c.async_reads.back().ranges.push_back({begin, end});
 }
 
 void engine::end_reads(cta& c, std::uint64_t id) {
   for (const cta::reader& r : c.async_reads)
-    if (r.operation == id) for (std::size_t g = r.begin >> 4; g <= (r.end - 1) >> 4; ++g) --c.reading[g];
+    if (r.operation == id)
+      for (const byte_range& range : r.ranges)
+        for (std::uint16_t *g = c.reading.data() + (range.begin >> 4), *const last = c.reading.data() + ((range.end - 1) >> 4); g <= last; ++g) --*g;
   c.async_reads.erase(std::remove_if(c.async_reads.begin(), c.async_reads.end(), [&](const cta::reader& r) { return r.operation == id; }), c.async_reads.end());
 }
 
@@ -198,7 +202,7 @@ cta& engine::shared_owner(warp& w, const instruction& i, int lane, std::uint32_t
   if (!remote || rank >= own.home->ctas.size())
     fault("out_of_bounds", cat("shared address 0x", [&] { char t[16]; std::snprintf(t, sizeof t, "%x", address); return std::string(t); }(), " names CTA rank ", rank, remote ? ", which the cluster does not have" : ", but this instruction reaches only its own CTA"), &w, &i, 1U << lane);
   cta& other = *own.home->ctas[rank];
-  if (other.exited) fault("peer_exited", cat("CTA rank ", rank, " has exited; its shared memory is gone"), &w, &i, 1U << lane);
+  if (other.exited) fault("peer_exited", cat("CTA rank ", rank, " has exited; its shared memory is gone", exit_text(other)), &w, &i, 1U << lane);
   check_started(w, other, i, lane);
   return other;
 }

@@ -66,6 +66,14 @@ std::string engine::agent_name(const cta& c, std::uint32_t agent) const {
   return "another warp";
 }
 
+/// A writer that did fence, whom the reader does not know of: what should tell it stands behind that fence.
+std::string engine::late_fence_text(const cta& c, std::uint32_t agent, std::uint32_t written) const {
+  for (const auto& x : c.home->ctas)
+    for (const auto& w : x->warps)
+      if (w->agent == agent && w->proxy_fence_at && w->proxy_fence_clock >= written) return cat("; the fence of ", place_of_index(w->proxy_fence_at), " came after the write, and nothing orders it for all lanes before the operation");
+  return {};
+}
+
 namespace {
 
 // The lane of an access, as recorded: rows of a matrix are moved by the warp as a whole.
@@ -271,15 +279,18 @@ void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
   if (w.now.empty()) return;
   note_async_read(w, c, offset, bytes, i, matrix);
   const std::uint32_t first = offset >> grain, last = static_cast<std::uint32_t>((offset + bytes - 1) >> grain);
+  const last_write* fine = nullptr;  // most neighbours were written alike, by one copy or one warp
   for (std::uint32_t g = first; g <= last; ++g) {
     const last_write& x = c.writes[g];
     if (!x.clock) continue;
+    if (fine && fine->clock == x.clock && fine->round == x.round && fine->agent == x.agent && fine->lane == x.lane && fine->async == x.async) continue;
+    fine = &x;
     if (x.agent == w.agent && x.round == w.round && !x.async && lane >= 0 && other_lane(x.lane, static_cast<std::uint8_t>(lane)))
       fault("race", cat(byte_text(g << grain), " is read by an asynchronous operation of lane ", lane, " of warp ", w.index, " but its write by other lanes of the warp (", place_of_index(x.at), ") is not ordered before (bar.warp.sync)"), &w, i, 1U << lane);
     if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < c.home->warp_count && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))
       fault("race", cat(byte_text(g << grain), " is read by an asynchronous operation of ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), x.at ? cat(" (", place_of_index(x.at), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
     if (!x.async && x.clock > seen_of(w.now.proxied, x.agent))
-      fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is read by an asynchronous operation with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
+      fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is read by an asynchronous operation with no fence.proxy.async between", late_fence_text(c, x.agent, x.clock)), &w, i, lane < 0 ? 0 : 1U << lane);
   }
 }
 
@@ -301,7 +312,7 @@ void engine::async_write(warp& w, cta& c, std::uint32_t offset, std::size_t byte
     if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < n && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))
       fault("race", cat(byte_text(g << grain), " is overwritten by an asynchronous copy of ", agent_name(c, w.agent), " but a write by ", agent_name(c, x.agent), x.at ? cat(" (", place_of_index(x.at), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
     if (x.clock && !x.async && x.clock > seen_of(w.now.proxied, x.agent))
-      fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is overwritten by an asynchronous copy with no fence.proxy.async between"), &w, i, lane < 0 ? 0 : 1U << lane);
+      fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is overwritten by an asynchronous copy with no fence.proxy.async between", late_fence_text(c, x.agent, x.clock)), &w, i, lane < 0 ? 0 : 1U << lane);
     const std::uint32_t* const r = c.reads.data() + g * n;
     const last_read& read = c.last_reads[g];
     if (lane >= 0 && read.agent == w.agent && read.round == w.round && other_lane(read.lane, static_cast<std::uint8_t>(lane)))
@@ -388,7 +399,11 @@ void engine::no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes) {
 step op_fence(engine& e, warp& w, context&, const instruction& i, lanes) {
   if (w.now.empty()) return step::next;
   const bool proxy = (i.sub == 2 && i.where != space::global) || i.sub == 3;
-  if (proxy) join_clock(w.now.proxied, w.now.seen);
+  if (proxy) {
+    join_clock(w.now.proxied, w.now.seen);
+    w.proxy_fence_clock = w.now.seen[w.agent];
+    w.proxy_fence_at = e.index_of(&i);
+  }
   if (i.sub == 0 && (!w.loaded.seen.empty() || !w.loaded.elsewhere.empty())) {
     w.now.join(w.loaded);
     w.loaded = {};

@@ -18,6 +18,7 @@
 
 #include "sim/program.hpp"
 #include "sim/units/complaint.hpp"
+#include "sim/units/descriptor.hpp"
 #include "sim/units/mbarrier.hpp"
 #include "sim/units/matrix.hpp"
 #include "sim/units/tensor_memory.hpp"
@@ -184,6 +185,9 @@ struct warp {
   std::deque<context> contexts;
   std::size_t current = 0;
   bool queued = false, done = false;
+  std::uint32_t ended_at = no_pc;               // where a thread of it ended last
+  std::uint32_t proxy_fence_clock = 0;          // of its latest proxy fence, which stands at proxy_fence_at (engine::index_of)
+  int proxy_fence_at = 0;
   std::uint32_t agent = 0;                      // index in the vector clocks
   clocks now, fenced;                           // fenced: at the last fence, what a relaxed cluster arrive and a relaxed store publish
   clocks loaded;                                // what relaxed loads read of others; a fence takes it in
@@ -232,6 +236,7 @@ struct cta {
   std::unique_ptr<tensor_memory> tmem;
   const instruction* tensor_allocated = nullptr;  // the latest tcgen05.alloc and .dealloc, for reports
   const instruction* tensor_freed = nullptr;
+  const warp* tensor_allocator = nullptr;         // who allocated
   std::bitset<tmem_columns> tensor_clean;  // columns whose 128 lanes all hold values
   std::uint32_t register_pool = 0;
   std::uint32_t generation = 0;            // serial number, unique in the launch
@@ -244,7 +249,7 @@ struct cta {
   std::map<std::uint32_t, barrier_clocks> barrier_sync;
   std::array<barrier_clocks, 16> named_sync;
   std::unordered_map<std::uint32_t, clocks> strong_places;
-  struct reader { std::uint32_t begin, end; std::uint64_t operation; };
+  struct reader { std::uint64_t operation; std::vector<byte_range> ranges; };
   std::vector<reader> async_reads;         // shared memory that pending operations are going to read
   std::vector<std::uint16_t> reading;      // how many of them, by 16 bytes
   struct tensor_writer { int first, count; std::uint64_t operation; };
@@ -376,6 +381,7 @@ class engine {
   bool before(const warp& w, const global_access& a) const;
   // Records of accesses hold an instruction as its number in the program, from one; 0 is none.
   int index_of(const instruction* i) const;
+  std::string late_fence_text(const cta& c, std::uint32_t agent, std::uint32_t written) const;
   std::string place_of_index(int index) const;         // "ptx line 12, a.cpp:3"
   std::string place_of(const instruction& i) const;
   std::string ungrouped_text(const warp& w) const;
@@ -451,6 +457,7 @@ class engine {
   std::uint64_t instructions_at_event = 0, events = 0;  // events: landings, completed barriers, ended clusters
   void note_event() { instructions_at_event = warp_instructions; ++events; }
   std::set<std::pair<int, std::uint32_t>> barrier_lines;
+  std::map<std::uint32_t, std::uint64_t> barrier_phases;
   struct reach { std::uint64_t warps = 0; bool guarded = false; };
   std::vector<reach> reached;                          // with how.trace: by pc
   std::vector<std::string> lints;
@@ -466,6 +473,7 @@ class engine {
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> cancelled;  // launch control: clusters taken
   std::vector<std::string> printed;
   mma_scratch scratch;
+  std::map<std::pair<std::uint64_t, int>, std::vector<byte_range>> ranges_of_operands;  // of wgmma in shared memory, by descriptor and instruction with which of the two
   std::vector<float> float_a, float_b, float_d;
   std::vector<std::int16_t> integer_a, integer_b;
   std::vector<std::int32_t> integer_d;

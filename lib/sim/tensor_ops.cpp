@@ -33,7 +33,7 @@ std::vector<cta*> group_of(engine& e, warp& w, const instruction& i, int lane, i
   cluster& k = *w.home->home;
   const std::uint32_t even = w.home->rank & ~1U;
   if (even + 1 >= k.ctas.size()) e.fault("peer_exited", cat("cta_group::2 needs the pair of CTA rank ", w.home->rank, ", which the cluster does not have"), &w, &i, 1U << lane);
-  for (std::uint32_t r = even; r < even + 2; ++r) if (k.ctas[r]->exited) e.fault("peer_exited", cat("CTA rank ", r, " of the pair has exited"), &w, &i, 1U << lane);
+  for (std::uint32_t r = even; r < even + 2; ++r) if (k.ctas[r]->exited) e.fault("peer_exited", cat("CTA rank ", r, " of the pair has exited", e.exit_text(*k.ctas[r])), &w, &i, 1U << lane);
   if (w.home->rank & 1U) e.lint("a cta_group::2 operation is issued by the odd CTA of the pair", &i);
   return {k.ctas[even].get(), k.ctas[even + 1].get()};
 }
@@ -89,6 +89,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   std::byte* at[32];
   e.resolve(w, i, 1U, i.where, i.a, i.wide_address, i.imm, 4, engine::access::write, at);
   home.tensor_allocated = &i;
+  home.tensor_allocator = &w;
   for (std::int64_t k = 0; k < columns; ++k) home.tensor_clean[static_cast<std::size_t>(column + k)] = false;
   const std::uint32_t address = tmem_address(0, column);
   std::memcpy(at[0], &address, 4);
@@ -261,25 +262,29 @@ void land_mma(engine& e, const mma_work& k) {
       o.scale_block = q.scale_block;
     }
     const int base_column = tmem_column(k.d_address), base_lane = tmem_lane(k.d_address);
-    // Where row r and column j of this CTA's part lies.
     // Row r is lane r in the two layouts of full height.
     const bool direct = k.layout == tmem_layout::d || k.layout == tmem_layout::a;
-    const auto word_of_cell = [&](int r, int j) {
-      if (direct) return (base_lane + r) * tmem_columns + base_column + j;
-      const tmem_place p = accumulator_place(k.layout, g * rows + r, j, n);
-      return (base_lane + p.lane) * tmem_columns + base_column + p.column;
+    // A row lies in one lane, or in pieces of `width` columns in as many lanes: calls each(r, column, word) for the first cell of every piece.
+    const int width = accumulator_columns(k.layout, n);
+    const auto for_each_piece = [&](auto&& each) {
+      for (int r = 0; r < rows; ++r)
+        for (int j = 0; j < n; j += width) {
+          const tmem_place p = accumulator_place(k.layout, g * rows + r, j, n);
+          each(r, j, (base_lane + p.lane) * tmem_columns + base_column + p.column);
+        }
     };
     const bool half = q.d == number::f16;
     std::uint32_t* words = t.words();
     bool clean = true;
-    const int columns_used = accumulator_columns(k.layout, n);
-    for (int j = base_column; j < base_column + columns_used; ++j) clean = clean && c.tensor_clean[static_cast<std::size_t>(j)];
+    for (int j = base_column; j < base_column + width; ++j) clean = clean && c.tensor_clean[static_cast<std::size_t>(j)];
     const bool check_poison = k.use_d && !clean;
     if (check_poison)
-      for (int r = 0; r < rows; ++r)
-        for (int j = 0; j < n; ++j)
-          if (t.poisoned(word_of_cell(r, j))) e.fault("uninitialized", cat("tcgen05.mma accumulates onto tensor memory that nobody wrote (row ", r, ", column ", j, ")"), nullptr, k.what);
+      for_each_piece([&](int r, int j, int word) {
+        for (int column = 0; column < width; ++column)
+          if (t.poisoned(word + column)) e.fault("uninitialized", cat("tcgen05.mma accumulates onto tensor memory that nobody wrote (row ", r, ", column ", j + column, ")"), nullptr, k.what);
+      });
     const bool any_disabled = !x.disabled_lanes.empty();
+    const auto disabled = [&](int word) { const int lane = word / tmem_columns; return any_disabled && (k.disabled[g * 4 + lane / 32] >> (lane % 32) & 1U); };
     const mma_model* model = integers ? nullptr : &model_of(e.on, matrix_unit::tcgen05, q.a);
     o.m = rows; o.n = n; o.k = depth; o.a = e.float_a.data(); o.b = e.float_b.data(); o.a_format = q.a; o.b_format = q.b; o.negate_a = q.negate_a; o.negate_b = q.negate_b;
     if (!integers && !half && !any_disabled && direct) {
@@ -288,33 +293,29 @@ void land_mma(engine& e, const mma_work& k) {
       const std::size_t count = static_cast<std::size_t>(rows * n);
       if (integers) e.integer_d.resize(count); else e.float_d.resize(count);
       if (k.use_d)
-        for (int r = 0; r < rows; ++r)
-          for (int j = 0; j < n; ++j) {
-            const std::uint32_t v = words[word_of_cell(r, j)];
-            const std::size_t at = static_cast<std::size_t>(r * n + j);
-            if (integers) e.integer_d[at] = static_cast<std::int32_t>(v); else e.float_d[at] = half ? widen(number::f16, v & 0xFFFFU) : std::bit_cast<float>(v);
-          }
+        for_each_piece([&](int r, int j, int word) {
+          const std::size_t at = static_cast<std::size_t>(r * n + j), count_here = static_cast<std::size_t>(width);
+          if (integers) std::memcpy(e.integer_d.data() + at, words + word, count_here * 4);
+          else if (!half) std::memcpy(e.float_d.data() + at, words + word, count_here * 4);
+          else for (std::size_t column = 0; column < count_here; ++column) e.float_d[at + column] = widen(number::f16, words[static_cast<std::size_t>(word) + column] & 0xFFFFU);
+        });
       if (integers) multiply_integers(rows, n, depth, e.integer_a.data(), e.integer_b.data(), e.integer_d.data(), n, k.use_d, q.saturate, e.scratch);
       else if (half) multiply_f16(*model, o, e.float_d.data(), n, k.use_d, e.scratch, x.d_shift);
       else multiply(*model, o, e.float_d.data(), n, k.use_d, e.scratch, x.d_shift);
-      for (int r = 0; r < rows; ++r)
-        for (int j = 0; j < n; ++j) {
-          const int word = word_of_cell(r, j);
-          if (any_disabled) {
-            const int lane = word / tmem_columns;
-            if (k.disabled[g * 4 + lane / 32] >> (lane % 32) & 1U) continue;
-          }
-          const std::size_t at = static_cast<std::size_t>(r * n + j);
-          words[word] = integers ? static_cast<std::uint32_t>(e.integer_d[at]) : half ? narrow(number::f16, e.float_d[at]) : std::bit_cast<std::uint32_t>(e.float_d[at]);
-        }
+      for_each_piece([&](int r, int j, int word) {
+        if (disabled(word)) return;
+        const std::size_t at = static_cast<std::size_t>(r * n + j), count_here = static_cast<std::size_t>(width);
+        if (integers) std::memcpy(words + word, e.integer_d.data() + at, count_here * 4);
+        else if (!half) std::memcpy(words + word, e.float_d.data() + at, count_here * 4);
+        else for (std::size_t column = 0; column < count_here; ++column) words[static_cast<std::size_t>(word) + column] = narrow(number::f16, e.float_d[at + column]);
+      });
     }
     if (!clean)
-      for (int r = 0; r < rows; ++r)
-        for (int j = 0; j < n; ++j) {
-          const int word = word_of_cell(r, j), lane = word / tmem_columns;
-          if (!any_disabled || !(k.disabled[g * 4 + lane / 32] >> (lane % 32) & 1U)) t.set_poison(word, false);
-        }
-    if (!clean && direct && !any_disabled) for (int j = base_column; j < base_column + columns_used; ++j) c.tensor_clean[static_cast<std::size_t>(j)] = true;
+      for_each_piece([&](int, int, int word) {
+        if (disabled(word)) return;
+        for (int column = 0; column < width; ++column) t.set_poison(word + column, false);
+      });
+    if (!clean && direct && !any_disabled) for (int j = base_column; j < base_column + width; ++j) c.tensor_clean[static_cast<std::size_t>(j)] = true;
   }
 }
 

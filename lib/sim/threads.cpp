@@ -75,6 +75,7 @@ launch_result run_launch(global_memory& memory, const program& code, const launc
   out.lints = e.lints;
   out.printed = e.printed;
   out.barrier_lines = e.barrier_lines;
+  out.barrier_phases = e.barrier_phases;
   for (std::size_t k = 0; k < e.reached.size(); ++k) {
     if (e.reached[k].warps) out.lines_run[code.code[k].line] |= e.reached[k].warps;
     if (e.reached[k].guarded) out.lines_guarded.insert(code.code[k].line);

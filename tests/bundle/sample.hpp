@@ -43,7 +43,7 @@ struct scale_arguments {
   static constexpr const char* tlx_signature = "x:f32[1] alpha:f32";
   bundle::tensor<1> x;
   float alpha = 0;
-  std::vector<device::value> tlx_values() const { return {bundle::value_of(x), bundle::value_of(alpha)}; }
+  std::array<device::value_ref, 2> tlx_arguments() const { return {bundle::refer(x), bundle::refer(alpha)}; }
 };
 
 inline const bundle::package& maker() {

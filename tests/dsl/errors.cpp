@@ -58,6 +58,7 @@ TEST_CASE("a value does not leave the loop, branch or role it was made in") {
     store(in.x.at(0, 0), *kept);
   });
   CHECK(d.id == "value-escapes");
+  CHECK(to_string(d.where) == cat("errors.cpp:", made + 2));  // the use, not what was recorded before it
   CHECK(d.what == cat("a value made inside a loop, branch or role at errors.cpp:", made, " is used outside of it"));
   CHECK(d.context == "kernel \"k\"");
   CHECK(d.fix.size() == 2);
@@ -81,6 +82,27 @@ TEST_CASE("a value does not leave the loop, branch or role it was made in") {
           cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("first", 1_warp, [&](const grid_box& t) { kept.emplace(t.row + 0 * t.col); }),
                     role("second", 1_warp, [&](const grid_box& t) { when(*kept < t.row, [] {}); }));
         }).id == "value-escapes");
+}
+
+TEST_CASE("every word that takes a value names its own line when the value is gone") {
+  constexpr auto use = [](auto&& word) {  // `word` gets a tile and an index that are gone
+    return refusal([&](block& cta, const arguments& in) {
+      std::optional<decltype(fetch<8, 64>(in.x.at(0, 0)))> tile;
+      std::optional<tlx::index> row;
+      for_each(in.n, [&](tlx::index i) {
+        tile.emplace(fetch<8, 64>(in.x.at(i, 0)));
+        row.emplace(i);
+      });
+      word(cta, in, *tile, *row);
+    });
+  };
+  const auto line_of = [](const diagnostic& d) { return d.id == "value-escapes" ? d.where.line : -1; };
+  CHECK(line_of(use([](block&, const arguments& in, const auto& t, const auto&) { store(in.x.at(0, 0), t); })) == __LINE__);
+  CHECK(line_of(use([](block&, const arguments&, const auto& t, const auto&) { (void)exp2(t); })) == __LINE__);
+  CHECK(line_of(use([](block&, const arguments&, const auto& t, const auto&) { (void)row_max(t); })) == __LINE__);
+  CHECK(line_of(use([](block&, const arguments&, const auto& t, const auto&) { (void)interleave(t, t); })) == __LINE__);
+  CHECK(line_of(use([](block&, const arguments&, const auto&, const auto& r) { for_each(r, [](tlx::index) {}); })) == __LINE__);
+  CHECK(line_of(use([](block&, const arguments&, const auto&, const auto& r) { (void)warp_sum(r); })) == __LINE__);
 }
 
 TEST_CASE("a value made inside may be used deeper inside") {

@@ -23,6 +23,7 @@ def slips(root, text):
     setup = (root / "tools/setup").read_text()
     packages = set(re.search(r"\npackages=\((.*?)\)", setup, re.S).group(1).split())
     toolkit = re.search(r'\nwheel_root="\$root/(.*?)"', setup).group(1)  # where tools/setup puts the assembler
+    generates = {}  # stage: whether cmake finds a build program there without being told which
     stages, made, programs = [], {}, {"tlxc"}  # made: stage to its paths, each with what it is: a folder of the sources, an install prefix, or a file made there
     stage = None
 
@@ -41,6 +42,7 @@ def slips(root, text):
                 yield f"{where}: {base} is no stage above and no release of Debian by number"
             stages.append(stage)
             made[stage] = dict(made.get(base, {}))
+            generates[stage] = generates.get(base, False)
         elif word == "COPY":
             source, target = rest.split()[-2:]
             origin = re.match(r"--from=(\w+)", rest)
@@ -69,12 +71,16 @@ def slips(root, text):
             for preset in re.findall(r"--preset (\S+)", rest):
                 if preset not in presets:
                     yield f"{where}: there is no preset {preset}"
+            generates[stage] |= bool(re.search(r"apt-get install .*\bmake\b", rest))
+            if re.search(r"\bcmake -S", rest) and " -G" not in rest and not generates[stage]:
+                yield f"{where}: cmake would look for make, which nobody installs there: -G, or CMAKE_GENERATOR in ENV"
             made[stage] |= {prefix: "prefix" for prefix in re.findall(r"--prefix (\S+)", rest)}
             apt = re.search(r"apt-get install (.*?)(&&|$)", rest)
             for package in apt.group(1).split() if apt else ():
                 if not package.startswith("-") and package not in packages:
                     yield f"{where}: package {package} is not one that tools/setup installs"
         elif word == "ENV":
+            generates[stage] |= "CMAKE_GENERATOR=" in rest
             for path in re.findall(r"[=:](/opt/[^\s:]*)", rest):
                 if not has(stage, path):
                     yield f"{where}: nothing in this stage makes {path}"
@@ -89,7 +95,7 @@ def slips(root, text):
 def self_test(root, text):
     planted = [("FROM debian:12 AS run", "FROM debian:latest AS run"), ("COPY examples/shipped", "COPY examples/shippd"), ("--from=program", "--from=prgram"), ("RUN tools/setup", "RUN tools/setpu"),
                ("-DTLX_BUILD_BENCH", "-DTLX_BUILD_BENCHES"), ("--preset dev ", "--preset deb "), ("libboost-dev", "libbost-dev"), ("CUDA_HOME=/opt/toolkit/nvidia/cu13", "CUDA_HOME=/opt/toolkit/nvidia/cu14"),
-               ('CMD ["shipped"', 'CMD ["shiped"'), ("--from=build /opt/tlx ", "--from=build /opt/tlxx "), ("--from=build /src/.toolkit", "--from=build /src/toolkit")]
+               ('CMD ["shipped"', 'CMD ["shiped"'), ("--from=build /opt/tlx ", "--from=build /opt/tlxx "), ("--from=build /src/.toolkit", "--from=build /src/toolkit"), (" CMAKE_GENERATOR=Ninja", "")]
     missed = [after for before, after in planted if before not in text or not list(slips(root, text.replace(before, after)))]
     print(f"container --self-test: {len(planted)} planted slips, {len(missed)} missed {missed}")
     return 1 if missed else 0

@@ -16,10 +16,11 @@ struct input {
   std::vector<std::byte> bytes;
 };
 
-/// Square matrices, alone or two, with NaN between their rows. Of 264: more K tiles than stages in 16 bits, several tiles for the one processor, tails
-/// everywhere. Jagged kernels get four sequences in 200 tokens. Normal numbers of each element type, so that no shift, stride or exchange of operands
-/// finds the same values again.
-std::vector<input> inputs_of(const ir::kernel& k, std::int64_t extent = 264);
+/// Matrices of M x K, K x N and M x N numbers, alone or two, with NaN between their rows. With 264 everywhere: more K tiles than stages in 16 bits, several tiles
+/// for the one processor, tails everywhere. Attention gets m queries and k + 72 keys; jagged kernels a few sequences, one of NaN. Normal numbers of each element
+/// type, so that no shift, stride or exchange of operands finds the same values again.
+struct sizes { std::int64_t m = 264, n = 264, k = 264; };
+std::vector<input> inputs_of(const ir::kernel& k, const sizes& of = {});
 /// Copies them to a machine, into buffers that `on` keeps.
 std::vector<device::value> put(const std::vector<input>& inputs, device::machine& m, std::vector<device::buffer>& on);
 

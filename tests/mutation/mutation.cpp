@@ -1,16 +1,19 @@
 // Every mutant of every shipped kernel is caught: by the protocol check with a report that names the place, or by the simulator within 32 schedules,
 // or it is listed with a proof that it changes nothing. Every kernel as it is passes.
+// TLX_TEST_FULL=1: every kernel, on all processors. TLX_MUTATE=REGEX: kernels whose "NAME TARGET" matches, and what the simulator says.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <map>
 #include <regex>
 
 #include "equivalent.hpp"
 #include "operators.hpp"
 #include "shipped.hpp"
 #include "tests/pass/steps.hpp"
+#include "tests/support/processes.hpp"
 #include "tlx/check/protocol.hpp"
 #include "tlx/support/text.hpp"
 #include "trial.hpp"
@@ -41,7 +44,56 @@ const mutation::equivalent* proof_for(const mutation::mutant& m, const std::stri
   return nullptr;
 }
 
-struct score { int sites = 0, check = 0, simulator = 0, equivalent = 0, missed = 0; };
+enum column { sites, by_check, by_simulator, equal, missed, columns };
+constexpr const char* column_names[columns] = {"sites", "check", "simulator", "equivalent", "missed"};
+
+/// What all processes count.
+struct counts {
+  std::atomic<int> table[64][columns]{}, used[std::size(mutation::equivalents)]{}, wrong{0};
+};
+
+/// Every mutant of one kernel.
+class judge {
+ public:
+  judge(counts& all, bool tell_all) : all_(all), tell_all_(tell_all), operators_(mutation::operator_names()) { REQUIRE(operators_.size() <= std::size(all_.table)); }
+
+  void operator()(const mutation::shipped& each, const std::string& target) {
+    const std::string where = each.name + " " + target;
+    const auto k = each.trace(target);
+    test::run_passes(*k);
+    std::unique_ptr<mutation::trial> on_simulator;
+    mutation::for_each_mutant(*k, [&](mutation::mutant& m) {
+      const auto row = static_cast<std::size_t>(std::find(operators_.begin(), operators_.end(), m.name) - operators_.begin());
+      const auto count = [&](column c) { ++all_.table[row][c]; };
+      const auto wrong = [&](const char* what, const std::string& report) {
+        ++all_.wrong;
+        std::printf("%s: %s at %s %s%s%s\n", where.c_str(), m.name.c_str(), m.site.c_str(), what, report.empty() ? "" : ":\n", report.c_str());
+      };
+      count(sites);
+      const std::string report = to_text(check::check_protocol(*m.kernel));
+      if (!report.empty()) {
+        count(by_check);
+        if (!names_the_place(m, report)) wrong("is caught by a report that does not name it", report);
+      } else if (const mutation::equivalent* e = proof_for(m, where)) {
+        ++all_.used[e - mutation::equivalents];
+        count(equal);
+      } else {
+        if (!on_simulator) on_simulator = std::make_unique<mutation::trial>(*k);
+        const auto found = on_simulator->first_difference(*m.kernel, 32);
+        count(found ? by_simulator : missed);
+        if (!found) wrong("is caught by nobody", "");
+        else if (found->fault && !names_the_place(m, found->text)) wrong("is caught by a fault that does not name it", found->text);
+        else if (tell_all_) std::printf("%s: %s at %s: %s\n", where.c_str(), m.name.c_str(), m.site.c_str(), found->text.c_str());
+      }
+    });
+    std::fflush(stdout);
+  }
+
+ private:
+  counts& all_;
+  bool tell_all_;
+  std::vector<std::string> operators_;
+};
 
 }  // namespace
 
@@ -62,57 +114,32 @@ TEST_CASE("no shipped kernel is refused, on any target, and nothing of it is unc
 }
 
 TEST_CASE("every mutant is caught, with a report that names the place, or changes nothing") {
-  std::map<std::string, score> table;
-  score all;
-  std::map<const mutation::equivalent*, int> used;
-  const char* only = std::getenv("TLX_MUTATE");  // a kernel's name, to look at one
-  for (const mutation::shipped& each : mutation::shipped_kernels())
-    for (const std::string& target : targets()) {
-      if (only ? each.name != only : !each.quick && !full()) continue;
-      const std::string where = each.name + " " + target;
-      const auto k = each.trace(target);
-      test::run_passes(*k);
-      std::unique_ptr<mutation::trial> on_simulator;
-      mutation::for_each_mutant(*k, [&](mutation::mutant& m) {
-        score& s = table[m.name];
-        ++s.sites;
-        ++all.sites;
-        const std::string report = to_text(check::check_protocol(*m.kernel));
-        if (!report.empty()) {
-          ++s.check;
-          ++all.check;
-          CHECK_MESSAGE(names_the_place(m, report), where, ": ", m.name, " at ", m.site, " is caught by a report that does not name it:\n", report);
-          return;
-        }
-        if (const mutation::equivalent* e = proof_for(m, where)) {
-          ++used[e];
-          ++s.equivalent;
-          ++all.equivalent;
-          return;
-        }
-        if (!on_simulator) on_simulator = std::make_unique<mutation::trial>(*k);
-        if (const auto found = on_simulator->first_difference(*m.kernel, 32)) {
-          if (only) std::printf("%s: %s at %s: %s\n", where.c_str(), m.name.c_str(), m.site.c_str(), found->text.c_str());
-          if (found->fault) CHECK_MESSAGE(names_the_place(m, found->text), where, ": ", m.name, " at ", m.site, " is caught by a fault that does not name it:\n", found->text);
-          ++s.simulator;
-          ++all.simulator;
-          return;
-        }
-        ++s.missed;
-        ++all.missed;
-        FAIL_CHECK(where, ": ", m.name, " at ", m.site, " is caught by nobody");
-      });
-    }
-  std::printf("%-22s %6s %6s %10s %11s %7s\n", "operator", "sites", "check", "simulator", "equivalent", "missed");
-  const auto row = [](const std::string& name, const score& s) {
-    std::printf("%-22s %6d %6d %10d %11d %7d\n", name.c_str(), s.sites, s.check, s.simulator, s.equivalent, s.missed);
-  };
-  for (const std::string& name : mutation::operator_names()) row(name, table[name]);
-  row("all", all);
+  const char* only = std::getenv("TLX_MUTATE");
+  const std::vector<mutation::shipped> shipped = mutation::shipped_kernels();
+  std::vector<std::pair<const mutation::shipped*, std::string>> items;
+  for (const mutation::shipped& each : shipped)
+    for (const std::string& target : targets())
+      if (only ? std::regex_match(each.name + " " + target, std::regex(only)) : each.quick || full()) items.emplace_back(&each, target);
+  test::shared<counts> all;
+  judge judged(*all, only != nullptr);
+  const test::worked through = test::in_processes(full() ? test::all_jobs() : 1, 0, static_cast<int>(items.size()), [&](int k) { judged(*items[static_cast<std::size_t>(k)].first, items[static_cast<std::size_t>(k)].second); });
+  for (const int k : through.died) FAIL_CHECK(items[static_cast<std::size_t>(k)].first->name, " ", items[static_cast<std::size_t>(k)].second, ": the process died");
+  const std::vector<std::string> names = mutation::operator_names();
+  int sum[columns] = {};
+  std::printf("%-22s", "operator");
+  for (const char* name : column_names) std::printf(" %10s", name);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    std::printf("\n%-22s", names[k].c_str());
+    for (int c = 0; c < columns; ++c) sum[c] += all->table[k][c], std::printf(" %10d", all->table[k][c].load());
+  }
+  std::printf("\n%-22s", "all");
+  for (const int n : sum) std::printf(" %10d", n);
+  std::printf("\n%zu kernels and targets\n", items.size());
+  CHECK(all->wrong == 0);
   if (only) return;
-  CHECK(all.missed == 0);
-  CHECK(all.sites >= 300);
-  for (const std::string& name : mutation::operator_names()) CHECK_MESSAGE(table[name].sites > 0, name, " applies nowhere");
+  CHECK(sum[missed] == 0);
+  CHECK(sum[sites] >= 300);
+  for (std::size_t k = 0; k < names.size(); ++k) CHECK_MESSAGE(all->table[k][sites] > 0, names[k], " applies nowhere");
   if (full())
-    for (const mutation::equivalent& e : mutation::equivalents) CHECK_MESSAGE(used[&e] > 0, e.name, " at ", e.site, ": the proof is used by no mutant");
+    for (std::size_t k = 0; k < std::size(mutation::equivalents); ++k) CHECK_MESSAGE(all->used[k] > 0, mutation::equivalents[k].name, " of ", mutation::equivalents[k].kernel, " at ", mutation::equivalents[k].site, ": the proof is used by no mutant");
 }

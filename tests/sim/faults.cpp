@@ -95,6 +95,8 @@ TEST_CASE("code for another chip and launches that cannot be are refused") {
   CHECK(id_of([] { tlx::sim::open("sm_90a")->load({.ptx = module_text("", {.target = "sm_100a"}), .cubin = {}}); }) == "ptx-wrong-target");
   CHECK(id_of([] { tlx::sim::open("sm_103a")->load({.ptx = module_text("", {.target = "sm_100f"}), .cubin = {}}); }) == "");
   CHECK(id_of([] { tlx::sim::open("sm_75"); }) == "target-unknown");
+  CHECK(id_of([] { tlx::sim::open("sim:sm_75"); }) == "target-unknown");
+  CHECK(tlx::sim::open("sim:sm_100a")->about().target == "sm_100a");
   CHECK(id_of([] { run("", {1}, {.threads = 2048}); }) == "launch-refused");
   CHECK(id_of([] { run("", {1}, {.grid = 3, .cluster = 2}); }) == "launch-refused");
 }

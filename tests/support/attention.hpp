@@ -139,19 +139,30 @@ class attention_problem {
   void fill(tensor& t, std::uint64_t seed) const {
     const std::int64_t width = t.heads * c_.dimension;
     const std::vector<std::uint16_t> values = random_values(static_cast<std::size_t>(offsets_.back() * width), c_.type, seed, c_.sigma);
-    for (std::size_t s = 0; s < c_.lengths.size(); ++s) {
-      if (is_poisoned(s)) continue;
-      for (std::int64_t i = offsets_[s]; i < offsets_[s + 1]; ++i)
-        for (std::int64_t h = 0; h < t.heads; ++h) std::copy_n(values.begin() + i * width + h * c_.dimension, c_.dimension, t.all.begin() + static_cast<std::ptrdiff_t>(t.place(i, h, 0)));
-    }
+    in_pieces(c_.lengths.size(), 64, [&](std::size_t first, std::size_t last) {
+      for (std::size_t s = first; s < last; ++s) {
+        if (is_poisoned(s)) continue;
+        for (std::int64_t i = offsets_[s]; i < offsets_[s + 1]; ++i)
+          for (std::int64_t h = 0; h < t.heads; ++h) std::copy_n(values.begin() + i * width + h * c_.dimension, c_.dimension, t.all.begin() + static_cast<std::ptrdiff_t>(t.place(i, h, 0)));
+      }
+    });
   }
   void check_guards(const tensor& t, const std::vector<std::uint16_t>& got, verdict& v) const {
-    std::vector<bool> mine(got.size());
-    for (std::int64_t i = 0; i < offsets_.back(); ++i)
-      for (std::int64_t h = 0; h < t.heads; ++h)
-        for (int d = 0; d < c_.dimension; ++d) mine[t.place(i, h, d)] = true;
-    for (std::size_t i = 0; i < got.size(); ++i)
-      if (!mine[i] && got[i] != nan_bits() && v.ok) v = {false, 0, cat("wrote outside the result, at element ", static_cast<std::int64_t>(i) - guard_), 0};
+    std::vector<std::uint8_t> mine(got.size());
+    in_pieces(static_cast<std::size_t>(offsets_.back()), 4096, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i)
+        for (std::int64_t h = 0; h < t.heads; ++h) std::fill_n(mine.begin() + static_cast<std::ptrdiff_t>(t.place(static_cast<std::int64_t>(i), h, 0)), c_.dimension, std::uint8_t{1});
+    });
+    std::atomic<std::size_t> written{got.size()};  // the first element that is nobody's and no longer NaN
+    in_pieces(got.size(), 1 << 20, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        if (mine[i] || got[i] == nan_bits()) continue;
+        std::size_t known = written.load();
+        while (i < known && !written.compare_exchange_weak(known, i)) {}
+        return;
+      }
+    });
+    if (written < got.size() && v.ok) v = {false, 0, cat("wrote outside the result, at element ", static_cast<std::int64_t>(written.load()) - guard_), 0};
   }
 
   bounded_matrix input(std::size_t which, std::int64_t first, std::int64_t rows, std::int64_t head) const {

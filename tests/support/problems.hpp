@@ -1,12 +1,14 @@
 // Problems with known answers: random inputs, float64 references by plain loops, derived tolerances, guard bands. Used by tests, demo and benchmarks.
 #pragma once
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tlx/device/device.hpp"
@@ -45,12 +47,28 @@ inline std::uint16_t encode(float x, tile::element e) {
   return bits;
 }
 
-/// Normal values of standard deviation `sigma` rounded to `e`.
+/// Calls `part(first, last)` for pieces of [0, count), `grain` long but for the last, on all cores. The pieces are the same for any number of cores.
+template <class Part>
+void in_pieces(std::size_t count, std::size_t grain, Part&& part) {
+  const std::size_t pieces = (count + grain - 1) / grain;
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i; (i = next.fetch_add(1)) < pieces;) part(i * grain, std::min(count, (i + 1) * grain));
+  };
+  std::vector<std::thread> others;
+  for (std::size_t t = 1; t < std::min<std::size_t>(pieces, std::thread::hardware_concurrency()); ++t) others.emplace_back(work);
+  work();
+  for (std::thread& t : others) t.join();
+}
+
+/// Normal values of standard deviation `sigma` rounded to `e`. Each 65536 have a generator of their own, so that cores share the work and the values are the same for any number of them.
 inline std::vector<std::uint16_t> random_values(std::size_t count, tile::element e, std::uint64_t seed, float sigma = 1) {
-  std::mt19937_64 bits(seed);
-  std::normal_distribution<float> normal(0, sigma);
   std::vector<std::uint16_t> values(count);
-  for (auto& v : values) v = encode(normal(bits), e);
+  in_pieces(count, 65536, [&](std::size_t first, std::size_t last) {
+    std::mt19937_64 bits(seed + first / 65536 * 0x9e3779b97f4a7c15u);
+    std::normal_distribution<float> normal(0, sigma);
+    for (std::size_t i = first; i < last; ++i) values[i] = encode(normal(bits), e);
+  });
   return values;
 }
 

@@ -38,12 +38,12 @@ std::string argument_struct(const std::string& name, const std::string& signatur
   std::string fields, values;
   for (const parameter& p : s.kernel->parameters) {
     fields += cat("  ", type_of(p), " ", p.name, "{};", p.what == parameter::kind::view ? cat("  // of ", p.element) : std::string(), "\n");
-    values += cat(values.empty() ? "" : ", ", "tlx::bundle::value_of(", p.name, ")");
+    values += cat(values.empty() ? "" : ", ", "tlx::bundle::refer(", p.name, ")");
   }
   const std::string configurations = tlx::join({s.configurations.begin(), s.configurations.end()}, ", ");
   return cat("/// Kernel \"", name, "\"", configurations.empty() ? "" : "; configurations: ", configurations, "; for ", tlx::join({s.targets.begin(), s.targets.end()}, ", "), ".\n", "struct ",
              identifier(name, "kernel"), " {\n  static constexpr const char* tlx_kernel = \"", name, "\";\n  static constexpr const char* tlx_signature = \"", signature, "\";\n", fields,
-             "  std::vector<tlx::device::value> tlx_values() const { return {", values, "}; }\n};\n");
+             "  std::array<tlx::device::value_ref, ", s.kernel->parameters.size(), "> tlx_arguments() const { return {", values, "}; }\n};\n");
 }
 
 }  // namespace
@@ -55,7 +55,7 @@ std::string bundle_header(const tlx::bundle::bundle& made, const std::vector<tlx
     if (!c.configuration.empty()) s.configurations.insert(c.configuration);
     s.targets.insert(c.kernel.target);
   }
-  std::string out = cat("// Made by tlxc build, with the bundle; not edited by hand.\n#pragma once\n#include <cstdint>\n#include <vector>\n\n#include \"tlx/bundle/arguments.hpp\"\n#include \"tlx/bundle/bundle.hpp\"\n\n");
+  std::string out = cat("// Made by tlxc build, with the bundle; not edited by hand.\n#pragma once\n#include <array>\n#include <cstdint>\n\n#include \"tlx/bundle/arguments.hpp\"\n#include \"tlx/bundle/bundle.hpp\"\n\n");
   if (!symbol.empty()) out += cat("extern \"C\" {\nextern const unsigned char ", symbol, "[], ", symbol, "_end[];\n}\n\n");
   out += cat("namespace ", name_space, " {\n\n/// bundle::sha256() of the bundle that this header was written with.\ninline constexpr const char* bundle_sha256 = \"", made.sha256(), "\";\n\n");
   out += cat("/// That bundle in a file, and no other.\ninline tlx::bundle::bundle open_bundle(const std::string& path) { return tlx::bundle::bundle::open(path, {.sha256 = bundle_sha256}); }\n\n");

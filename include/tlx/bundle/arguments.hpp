@@ -1,10 +1,11 @@
 // Arguments with types, for the structs that `tlxc build --header` writes: one a kernel, each field as wide and of the rank that the kernel has.
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <type_traits>
 
-#include "tlx/device/kernel.hpp"
+#include "tlx/device/launcher.hpp"
 
 namespace tlx::bundle {
 
@@ -15,10 +16,7 @@ struct tensor {
   std::array<std::int64_t, Rank> extents{};
   std::array<std::int64_t, Rank> strides{};
 
-  device::value value() const {
-    const bool dense = strides == std::array<std::int64_t, Rank>{};
-    return device::view_value(data, {extents.begin(), extents.end()}, dense ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{strides.begin(), strides.end()});
-  }
+  bool dense() const { return strides == std::array<std::int64_t, Rank>{}; }
 };
 
 /// A scalar whose element has no C++ type of its own (bf16, f16, 8-bit floats): its bits.
@@ -27,14 +25,16 @@ struct bits_of {
   Bits bits{};
 };
 
-template <int Rank> device::value value_of(const tensor<Rank>& t) { return t.value(); }
-template <class Bits> device::value value_of(const bits_of<Bits>& b) { return device::scalar_value(b.bits); }
-inline device::value value_of(float v) { return device::scalar_value(v); }
-inline device::value value_of(double v) { return device::scalar_value(v); }
-inline device::value value_of(std::int32_t v) { return device::scalar_value(v); }
-inline device::value value_of(std::uint32_t v) { return device::scalar_value(v); }
-inline device::value value_of(std::int64_t v) { return device::scalar_value(v); }
-inline device::value value_of(std::uint64_t v) { return device::scalar_value(v); }
+/// What a launch reads: the struct's own fields, which must stay while it does.
+template <int Rank>
+device::value_ref refer(const tensor<Rank>& t) {
+  return {.base = t.data, .extents = t.extents.data(), .strides = t.strides.data(), .rank = Rank, .stride_count = t.dense() ? 0u : static_cast<std::uint32_t>(Rank)};
+}
+template <class Scalar>
+  requires std::is_trivially_copyable_v<Scalar>
+device::value_ref refer(const Scalar& v) {
+  return {.bytes = reinterpret_cast<const std::byte*>(&v), .byte_count = sizeof v};
+}
 
 /// "a:bf16[2] b:bf16[2] alpha:f32": what a struct of arguments and a kernel must agree on.
 std::string signature_of(const device::kernel& k);

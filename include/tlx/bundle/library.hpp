@@ -2,9 +2,11 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tlx/bundle/bundle.hpp"
+#include "tlx/device/launcher.hpp"
 
 namespace tlx::bundle {
 
@@ -13,11 +15,13 @@ class loaded_kernel {
  public:
   /// Checks the arguments and launches; asynchronous on a GPU. An empty grid is nothing to do. Raises what device::bind() and the machine raise.
   void launch(const std::vector<device::value>& arguments, std::uint64_t stream = 0);
+  void launch(const device::value_ref* arguments, std::size_t count, std::uint64_t stream = 0);
   /// A struct that `tlxc build --header` wrote. Raises user_error [argument-struct-differs] when it is of another kernel, or of another version of it.
   template <class Arguments>
   void launch(const Arguments& in, std::uint64_t stream = 0) {
     check_signature(Arguments::tlx_kernel, Arguments::tlx_signature);
-    launch(in.tlx_values(), stream);
+    const auto arguments = in.tlx_arguments();
+    launch(arguments.data(), arguments.size(), stream);
   }
   const device::kernel& about() const;  // without its code
 
@@ -39,9 +43,9 @@ class library {
 
   /// Found, read, checked and given to the machine at the first call. Keep the reference where launches must be cheap. For any number of threads.
   /// Raises what bundle::choose(), bundle::load() and the machine's load() raise.
-  loaded_kernel& kernel(const std::string& name, const std::string& configuration = "");
+  loaded_kernel& kernel(std::string_view name, std::string_view configuration = {});
   template <class Arguments>
-  void launch(const Arguments& in, const std::string& configuration = "", std::uint64_t stream = 0) {
+  void launch(const Arguments& in, std::string_view configuration = {}, std::uint64_t stream = 0) {
     kernel(Arguments::tlx_kernel, configuration).launch(in, stream);
   }
   /// Loads every kernel that has code for this machine, so that no launch waits for a load; how many.

@@ -14,8 +14,9 @@ inline void require(const predicate& condition, const std::string& text, locatio
 /// The same, and the report shows `value`.
 inline void require(const predicate& condition, const std::string& text, const index& value, location where = location::here()) {
   dsl::context& c = condition.home();
+  c.at(where);
   const std::vector<ir::value> operands{condition.used(), c.use(value.raw(), &value.home())};
-  c.at(where).make(ir::opcode::require, operands, {}, {{"text", text}});
+  c.at().make(ir::opcode::require, operands, {}, {{"text", text}});
 }
 
 /// printf by every thread that gets here, watched or not: %d and %u for integers, %lld for 64-bit ones, %f for floats. Printed when the kernel has ended.

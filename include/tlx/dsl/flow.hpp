@@ -15,8 +15,9 @@ inline range below(const index& high) { return {constant(high.home(), 0), high, 
 template <class Body>
 void for_each(const range& r, Body&& body, location where = location::here()) {
   dsl::context& c = r.high.home();
+  c.at(where);
   ir::value low = r.low.used(), high = c.use(r.high.raw(), &r.high.home()), step = dsl::constant_of<std::int32_t>(c, r.step);
-  ir::op& loop = c.at(where).make(ir::opcode::for_loop, {low, high, step});
+  ir::op& loop = c.at().make(ir::opcode::for_loop, {low, high, step});
   ir::region& inner = ir::builder::add_region(loop);
   inner.arguments.push_back(std::make_unique<ir::value_def>(ir::value_def{.type = low->type, .owner = nullptr, .scope = &inner, .name = "i"}));
   c.within(inner, [&] { body(index(c, inner.arguments[0].get())); });
@@ -52,8 +53,9 @@ inline index lane(dsl::context& c, location where = location::here()) { return {
 
 /// Sum over the lanes of a warp, in every lane. All lanes must get here together (redux.sync).
 inline index warp_sum(const index& a, location where = location::here()) {
+  a.home().at(where);
   ir::value v = a.used();
-  return {a.home(), a.home().at(where)
+  return {a.home(), a.home().at()
                         .make(ir::opcode::inline_ptx, {v}, {ir::type::scalar(tile::element::s32)},
                               {{"text", std::string("redux.sync.add.s32 $0, $1, 0xffffffff;")}, {"constraints", std::string("=r,r")}})
                         .result()};

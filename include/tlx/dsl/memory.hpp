@@ -54,8 +54,9 @@ class view {
   ir::value used() const { return home().use(value_, home_); }
 
   index extent(int axis, location where = location::here()) const {
+    home().at(where);
     ir::value v = used();
-    return {*home_, home_->at(where).make(ir::opcode::extent, {v}, {ir::type::scalar(tile::element::s32)}, {{"axis", std::int64_t{axis}}}).result()};
+    return {*home_, home_->at().make(ir::opcode::extent, {v}, {ir::type::scalar(tile::element::s32)}, {{"axis", std::int64_t{axis}}}).result()};
   }
 
   template <class... Coordinates>

@@ -41,9 +41,10 @@ void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value co
                 "tlx: mma(acc, a, b): both operands are of one kind (16-bit floats of one type, tf32, 8-bit floats, 8-bit integers); floats accumulate in float, integers in "
                 "std::int32_t");
   context& c = *acc.home;
+  c.at(where);
   std::vector<ir::value> operands{c.use(acc.value, acc.home), operand_value(c, a), operand_value(c, b)};
   if (condition) operands.push_back(condition);
-  c.at(where).make(ir::opcode::mma, operands, {}, {{"ta", std::int64_t{is_transposed<A>}}, {"tb", std::int64_t{is_transposed<B>}}});
+  c.at().make(ir::opcode::mma, operands, {}, {{"ta", std::int64_t{is_transposed<A>}}, {"tb", std::int64_t{is_transposed<B>}}});
 }
 template <class S> operand_of<S> handle(const slot_of<S>& s) { return s.template part<0>(); }
 template <class S, bool T> operand_of<S, T> handle(const operand_of<S, T>& o) { return o; }
@@ -59,7 +60,8 @@ void mma(const Acc& acc, const A& a, const B& b, location where = location::here
 template <class Acc, class A, class B>
 void mma(const Acc& acc, const A& a, const B& b, const accumulate& when, location where = location::here()) {
   const auto to = dsl::handle(acc);
-  ir::value keep = when.condition ? when.condition->used() : to.home->at(where).boolean(when.always);
+  to.home->at(where);
+  ir::value keep = when.condition ? when.condition->used() : to.home->at().boolean(when.always);
   dsl::record_mma(to, dsl::handle(a), dsl::handle(b), keep, where);
 }
 template <class S> auto transpose(const slot_of<S>& s) { return transpose(s.template part<0>()); }
@@ -68,23 +70,26 @@ template <class S> auto transpose(const slot_of<S>& s) { return transpose(s.temp
 template <class T, int R, int C>
 tile_of<T, R, C> read(const operand_of<accumulator_spec<T, R, C>>& acc, location where = location::here()) {
   dsl::context& c = *acc.home;
+  c.at(where);
   ir::value v = c.use(acc.value, acc.home);
-  return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
+  return {c, c.at().make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
 }
 /// Columns [first, first + Cols) of it, a multiple of 8 each.
 template <int Cols, class T, int R, int C>
 tile_of<T, R, Cols> read_columns(const operand_of<accumulator_spec<T, R, C>>& acc, int first, location where = location::here()) {
   static_assert(Cols <= C && Cols % 8 == 0, "tlx: read_columns(acc, first): more columns than the accumulator has, or no multiple of 8");
   dsl::context& c = *acc.home;
+  c.at(where);
   ir::value v = c.use(acc.value, acc.home);
-  return {c, c.at(where).make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, Cols)}, {{"column", std::int64_t{first}}}).result()};
+  return {c, c.at().make(ir::opcode::acc_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, Cols)}, {{"column", std::int64_t{first}}}).result()};
 }
 /// Into the accumulator, whose products so far are waited for; later ones add to it.
 template <class T, int R, int C>
 void write(const operand_of<accumulator_spec<T, R, C>>& acc, const tile_of<T, R, C>& what, location where = location::here()) {
   dsl::context& c = *acc.home;
+  c.at(where);
   ir::value v = c.use(acc.value, acc.home), tile = c.use(what.raw(), &what.home());
-  c.at(where).make(ir::opcode::acc_write, {v, tile});
+  c.at().make(ir::opcode::acc_write, {v, tile});
 }
 template <class T, int R, int C>
 tile_of<T, R, C> read(const slot_of<accumulator_spec<T, R, C>>& s, location where = location::here()) { return read(s.template part<0>(), where); }

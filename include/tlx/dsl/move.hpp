@@ -19,9 +19,10 @@ template <class Spec, class T, int Rank>
 ir::op& record_load(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache, location where) {
   static_assert(std::is_same_v<typename Spec::element_type, T>, "tlx: the slot and the tensor have different element types");
   context& c = *to.home;
+  c.at(where);
   std::vector<ir::value> operands{c.use(to.value, to.home)};
   append_box(operands, c, from);
-  ir::op& made = c.at(where).make(ir::opcode::tile_load, operands, {},
+  ir::op& made = c.at().make(ir::opcode::tile_load, operands, {},
                                   {{"tile_axes", axes(from.row_axis, from.col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}, {"hint", static_cast<std::int64_t>(cache)}});
   if (c.by_threads) made.set("by", std::string("threads"));
   return made;
@@ -51,9 +52,10 @@ template <class T, int Rank, class Stored, int Rows, int Cols>
 void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, location where = location::here()) {
   static_assert(std::is_same_v<T, Stored>, "tlx: store(box, tile): the tensor and the tile have different element types; write cast<element>(tile)");
   dsl::context& c = *to.home;
+  c.at(where);
   std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
   dsl::append_box(operands, c, to);
-  ir::op& made = c.at(where).make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
+  ir::op& made = c.at().make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
   if (c.by_threads || to.col_axis != Rank - 1) made.set("by", std::string("threads"));
 }
 
@@ -61,10 +63,11 @@ void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, l
 template <int Rows, int Cols, class T, int Rank>
 tile_of<T, Rows, Cols> fetch(const box_of<T, Rank>& from, location where = location::here()) {
   dsl::context& c = *from.home;
+  c.at(where);
   std::vector<ir::value> operands;
   dsl::append_box(operands, c, from);
   const int row_axis = Rank == 1 ? (Cols == 1 ? 0 : -1) : from.row_axis, col_axis = Rank == 1 ? (Cols == 1 ? -1 : 0) : from.col_axis;
-  return {c, c.at(where)
+  return {c, c.at()
                  .make(ir::opcode::global_load, operands, {ir::type::tile_of(tile::element_of<T>, Rows, Cols)},
                        {{"tile_axes", dsl::axes(row_axis, col_axis)}, {"jagged", std::int64_t{from.valid_rows != nullptr}}})
                  .result()};
@@ -74,8 +77,9 @@ tile_of<T, Rows, Cols> fetch(const box_of<T, Rank>& from, location where = locat
 template <class T, int R, int C>
 tile_of<T, R, C> read(const operand_of<shared_spec<T, R, C>>& from, location where = location::here()) {
   dsl::context& c = *from.home;
+  c.at(where);
   ir::value v = c.use(from.value, from.home);
-  return {c, c.at(where).make(ir::opcode::tile_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
+  return {c, c.at().make(ir::opcode::tile_read, {v}, {ir::type::tile_of(tile::element_of<T>, R, C)}).result()};
 }
 template <class T, int R, int C>
 tile_of<T, R, C> read(const slot_of<shared_spec<T, R, C>>& from, location where = location::here()) { return read(from.template part<0>(), where); }
@@ -84,8 +88,9 @@ tile_of<T, R, C> read(const slot_of<shared_spec<T, R, C>>& from, location where 
 template <class T, int R, int C>
 void write(const operand_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what, location where = location::here()) {
   dsl::context& c = *to.home;
+  c.at(where);
   ir::value v = c.use(what.raw(), &what.home()), place = c.use(to.value, to.home);
-  c.at(where).make(ir::opcode::tile_write, {v, place});
+  c.at().make(ir::opcode::tile_write, {v, place});
 }
 template <class T, int R, int C>
 void write(const slot_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what, location where = location::here()) { write(to.template part<0>(), what, where); }
@@ -94,8 +99,9 @@ void write(const slot_of<shared_spec<T, R, C>>& to, const tile_of<T, R, C>& what
 template <class T, int R, int C>
 void clear_from(const operand_of<shared_spec<T, R, C>>& slot, const index& first, location where = location::here()) {
   dsl::context& c = *slot.home;
+  c.at(where);
   ir::value v = c.use(slot.value, slot.home), row = c.use(first.raw(), &first.home());
-  c.at(where).make(ir::opcode::tile_clear, {v, row});
+  c.at().make(ir::opcode::tile_clear, {v, row});
 }
 template <class T, int R, int C>
 void clear_from(const slot_of<shared_spec<T, R, C>>& slot, const index& first, location where = location::here()) { clear_from(slot.template part<0>(), first, where); }
@@ -104,9 +110,10 @@ void clear_from(const slot_of<shared_spec<T, R, C>>& slot, const index& first, l
 template <class T, int Rank>
 scalar<T> element(const box_of<T, Rank>& from, location where = location::here()) {
   dsl::context& c = *from.home;
+  c.at(where);
   std::vector<ir::value> operands;
   dsl::append_box(operands, c, from);
-  return {c, c.at(where).make(ir::opcode::global_load, operands, {ir::type::scalar(tile::element_of<T>)}).result()};
+  return {c, c.at().make(ir::opcode::global_load, operands, {ir::type::scalar(tile::element_of<T>)}).result()};
 }
 
 }  // namespace tlx

@@ -41,8 +41,9 @@ class ring_of {
 
  private:
   slot_of<Specs...> open(ir::opcode code, location where) const {
+    home_->at(where);
     ir::value v = home_->use(value_, home_);
-    return {*home_, home_->at(where).make(code, {v}, {Specs::type()...})};
+    return {*home_, home_->at().make(code, {v}, {Specs::type()...})};
   }
   dsl::context* home_;
   ir::value value_;

@@ -49,13 +49,15 @@ auto elementwise(const tile_of<T, R1, C1>& a, const tile_of<T, R2, C2>& b, Make&
 
 template <class T, int R, int C>
 tile_of<T, R, C> unary(ir::opcode code, const tile_of<T, R, C>& a, location where) {
+  a.home().at(where);
   ir::value v = a.used();
-  return {a.home(), a.home().at(where).unary(code, v)};
+  return {a.home(), a.home().at().unary(code, v)};
 }
 template <class T>
 scalar<T> unary(ir::opcode code, const scalar<T>& a, location where) {
+  a.home().at(where);
   ir::value v = a.used();
-  return {a.home(), a.home().at(where).unary(code, v)};
+  return {a.home(), a.home().at().unary(code, v)};
 }
 
 }  // namespace dsl
@@ -224,8 +226,9 @@ tile_of<To, R, C> cast_saturated(const tile_of<float, R, C>& a) {
 namespace dsl {
 template <class T, int R, int C, int Rows, int Cols>
 tile_of<T, Rows, Cols> reduce(const char* op, int axis, const tile_of<T, R, C>& a, location where) {
+  a.home().at(where);
   ir::value x = a.used();
-  return {a.home(), a.home().at(where).make(ir::opcode::reduce, {x}, {ir::type::tile_of(tile::element_of<T>, Rows, Cols)}, {{"op", std::string(op)}, {"axis", std::int64_t{axis}}}).result()};
+  return {a.home(), a.home().at().make(ir::opcode::reduce, {x}, {ir::type::tile_of(tile::element_of<T>, Rows, Cols)}, {{"op", std::string(op)}, {"axis", std::int64_t{axis}}}).result()};
 }
 }  // namespace dsl
 
@@ -237,8 +240,9 @@ namespace dsl {
 template <int First, class T, int R, int C>
 tile_of<T, R, C / 2> every_other(const tile_of<T, R, C>& a, location where) {
   static_assert(C % 2 == 0, "tlx: even_columns and odd_columns want an even number of columns");
+  a.home().at(where);
   ir::value x = a.used();
-  return {a.home(), a.home().at(where).make(ir::opcode::every_other, {x}, {tile_of<T, R, C / 2>::type()}, {{"first", std::int64_t{First}}}).result()};
+  return {a.home(), a.home().at().make(ir::opcode::every_other, {x}, {tile_of<T, R, C / 2>::type()}, {{"first", std::int64_t{First}}}).result()};
 }
 }  // namespace dsl
 
@@ -248,8 +252,9 @@ template <class T, int R, int C> auto odd_columns(const tile_of<T, R, C>& a, loc
 /// The tile whose even and odd columns they are.
 template <class T, int R, int C>
 tile_of<T, R, 2 * C> interleave(const tile_of<T, R, C>& even, const tile_of<T, R, C>& odd, location where = location::here()) {
+  even.home().at(where);
   ir::value x = even.used(), y = even.home().use(odd.raw(), &odd.home());
-  return {even.home(), even.home().at(where).make(ir::opcode::interleave, {x, y}, {tile_of<T, R, 2 * C>::type()}).result()};
+  return {even.home(), even.home().at().make(ir::opcode::interleave, {x, y}, {tile_of<T, R, 2 * C>::type()}).result()};
 }
 
 /// Index of each element along an axis of the tile.

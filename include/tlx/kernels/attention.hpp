@@ -2,9 +2,12 @@
 #pragma once
 #include <algorithm>
 #include <limits>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "tlx/dsl/kernel.hpp"
+#include "tlx/dsl/look_ahead.hpp"
 
 namespace tlx::kernels {
 
@@ -59,8 +62,9 @@ constexpr int attention_backward_ctas(int block, int dimension, bool tensor_memo
 constexpr int attention_rotary_ctas(int block, int dimension, bool tensor_memory, bool rotate_v) {
   return std::max(1, std::min(attention_ctas(block, dimension, tensor_memory), block == 64 ? (dimension == 64 ? 5 - rotate_v : 3) : 1));
 }
-constexpr int attention_rotary_backward_ctas(int block, int dimension, bool tensor_memory, bool halves) {
-  return std::max(1, attention_backward_ctas(block, dimension, tensor_memory) - (halves || dimension == 64));
+constexpr int attention_rotary_backward_ctas(int block, int dimension, bool tensor_memory, bool halves, bool rotate) {
+  const bool fewer = dimension == 64 || (halves && (tensor_memory || !rotate));
+  return std::max(1, attention_backward_ctas(block, dimension, tensor_memory) - fewer);
 }
 
 /// Scores without those of keys that a row does not attend to.
@@ -157,6 +161,47 @@ void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const
   });
 }
 
+/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay.
+template <class T, int Block, int D>
+void block_attention_by_halves(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
+  auto tiles = cta.persistent(jagged_ahead<Block, Block / Rows>(in.offsets, in.q));
+  auto q = cta.ring<2>("q", shared<T, Rows, D>);
+  auto k = cta.ring<ahead>("k", shared<T, Block, D>), v = cta.ring<ahead>("v", shared<T, Block, D>);
+  const auto key_box = [&](const jagged_box& t) { return keys_of(t, in, options); };
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
+      t.look_ahead();
+      const jagged_box kv = key_box(t);
+      const index first = t.part * Rows;
+      load(q.fill(), in.q.at(t.row + first, t.head, 0).axes(0, 2), hint::evict_last);
+      load(k.fill(), in.k.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+      load(v.fill(), in.v.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+    }),
+    role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_ahead_box& t) {
+      const index first = t.part * Rows;
+      constexpr float none = -std::numeric_limits<float>::infinity();
+      const jagged_box mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
+      const auto raw = [&] {
+        auto qs = q.drain();
+        auto ks = k.drain();
+        auto s = mma(qs, transpose(ks));
+        t.look_ahead();
+        return read(s);
+      }();
+      const auto scaled = raw * in.scale_log2;
+      auto x = cta.carry(options.causal ? where(row_index<Rows, 1>(cta.home()) + first >= col_index<1, Block>(cta.home()), scaled, none) : scaled);
+      when(t.rows < Block, [&] { x.set(where(t.key_mask<Block>(), x.get(), none)); });
+      const auto e = exp2(x.get() - row_max(x.get()));
+      const auto norm = rcp(row_sum(e));
+      auto vs = v.drain();
+      clear_from(vs, t.rows);
+      auto o = mma(cast<T>(e), vs);
+      store(in.o[mine], cast<T>(read(o) * norm));
+    }));
+}
+
 /// P = softmax(S) and dS = scale * P * (dP - rowsum(P * dP)), rounded, from the products `s` and `dp` into the rings `p` and `ds`.
 template <int Block, class Scores, class Gradients, class RingP, class RingS, class Arguments>
 void write_score_gradients(const Scores& s, const Gradients& dp, const RingP& p, const RingS& ds, const Arguments& in, const jagged_box& t, bool causal) {
@@ -195,6 +240,60 @@ void block_attention_backward(block& cta, const attention_backward_arguments<T>&
     auto dk = mma(transpose(dss), qs);
     store(in.dk[t], cast<T>(read(dk)));
   });
+}
+
+/// An open slot that closes when it is told to, not where its handle's block ends.
+template <class Ring>
+auto open_slot(const Ring& ring) {
+  using slot = decltype(ring.drain());
+  return std::unique_ptr<slot>(new slot(ring.drain()));
+}
+
+/// block_attention_backward() for tiles of which an SM holds one: CTAs stay, and a role of its own loads the next tile's operands as soon as the slots of this
+/// one's are dead, in the order in which they die: v, k, q, do. The next tile wants do last, behind its softmax. Results are on their way out beside products.
+template <class T, int Block, int D>
+void block_attention_backward_pipelined(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  auto tiles = cta.persistent(jagged_ahead<Block>(in.offsets, in.q));
+  constexpr auto operand = shared<T, Block, D>;
+  auto v = cta.ring<1>("v", operand), k = cta.ring<1>("k", operand), q = cta.ring<1>("q", operand), d_o = cta.ring<1>("do", operand);
+  auto p = cta.ring<1>("p", shared<T, Block, Block>), ds = cta.ring<1>("ds", shared<T, Block, Block>);
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
+      t.look_ahead();
+      const auto whole = [&](const view<T, 3>& tensor) { return tensor.at(t.row, t.head, 0).axes(0, 2); };
+      load(v.fill(), whole(in.v), hint::evict_last);
+      load(k.fill(), whole(in.k), hint::evict_last);
+      load(q.fill(), whole(in.q), hint::evict_last);
+      load(d_o.fill(), whole(in.d_o), hint::evict_last);
+    }),
+    role("work", warp_count{Block / 16}, registers{240}, [&](const jagged_ahead_box& t) {
+      auto ks = open_slot(k), qs = open_slot(q);
+      for (const auto* slot : {ks.get(), qs.get()}) clear_from(*slot, t.rows);
+      auto s = mma(*qs, transpose(*ks));
+      t.look_ahead();
+      const auto probability = block_softmax<Block>(read(s) * in.scale_log2, t, options.causal);
+      write(p.fill(), cast<T>(probability));
+      auto vs = open_slot(v), gs = open_slot(d_o);
+      for (const auto* slot : {vs.get(), gs.get()}) clear_from(*slot, t.rows);
+      auto dp = mma(*gs, transpose(*vs));
+      const auto g = read(dp);
+      vs.reset();
+      write(ds.fill(), cast<T>(probability * (g - row_sum(probability * g)) * in.scale));
+      auto dss = ds.drain();
+      auto dq = mma(dss, *ks), dk = mma(transpose(dss), *qs);
+      auto ps = p.drain();
+      auto dv = mma(transpose(ps), *gs);
+      const auto dq_out = cast<T>(read(dq));
+      ks.reset();
+      store(in.dq[t], dq_out);
+      const auto dk_out = cast<T>(read(dk));
+      qs.reset();
+      store(in.dk[t], dk_out);
+      const auto dv_out = cast<T>(read(dv));
+      gs.reset();
+      store(in.dv[t], dv_out);
+    }));
 }
 
 /// The same where heads of q share a head of k and v: one tile for each head of k and v, in turn for all heads of q that share it. The gradients of k and v
@@ -334,6 +433,162 @@ void block_attention_backward_by_parts(block& cta, const attention_backward_argu
   });
 }
 
+/// Numbers of R rows as an operand of 16 columns whose product with ones_for_rows() is the number itself in float32: three rounded pieces, each at a scale of its own, so
+/// that no piece of a number below 2^31 is infinite in f16.
+template <class T, int R>
+tile_of<T, R, 16> rows_as_operand(const tile_of<float, R, 1>& x) {
+  dsl::context& c = x.home();
+  const auto rounded = [](const auto& v) { return cast<float>(cast<T>(v)); };
+  const auto high = rounded(x * 0x1p-15f), rest = x - high * 0x1p15f, middle = rounded(rest * 0x1p-4f), low = rounded((rest - middle * 0x1p4f) * 0x1p7f);
+  const auto column = col_index<1, 16>(c);
+  const auto zero = splat<float, R, 16>(c, 0.0f);
+  return cast<T>(where(column == 0, zero + high, where(column == 1, zero + middle, where(column == 2, zero + low, zero))));
+}
+template <class T, int R>
+tile_of<T, R, 16> ones_for_rows(dsl::context& c) {
+  const auto column = col_index<1, 16>(c);
+  const auto zero = splat<float, R, 16>(c, 0.0f);
+  return cast<T>(where(column == 0, zero + 0x1p15f, where(column == 1, zero + 0x1p4f, where(column == 2, zero + 0x1p-7f, zero))));
+}
+
+/// block_attention_backward() of blocks whose scores are too many for one CTA, as a walk over halves of Rows tokens: a tile is a whole block, so that statistics are found
+/// once. For each half of queries: maximum, sum and rowsum(p * dp) over all keys, then dq. For each half of keys everything transposed: dk, dv over all queries, the left
+/// operands of both in registers. There a query is a column, and its statistics come into the scores as 16 more columns of the product (rows_as_operand): they
+/// need no registers, and no threads that exchange them. A role of its own loads ahead. dv and dk are walks of their own, because of registers.
+template <class T, int Block, int D>
+void block_attention_backward_by_halves(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
+    using vector = tile_of<float, Rows, 1>;
+  constexpr float none = -std::numeric_limits<float>::infinity();
+  dsl::context& c = cta.home();
+  auto tiles = cta.persistent(jagged<Block>(in.offsets, in.q));
+  constexpr auto operand = shared<T, Rows, D>;
+  auto kept = cta.ring<ahead>("kept", operand, operand);                         // q and do of some queries, or k and v of some keys
+  auto one = cta.ring<2>("k or q", operand), two = cta.ring<ahead>("v or do", operand);  // of the others, in turn
+  auto statistics = cta.ring<1>("statistics", shared<T, Rows, 16>, shared<T, Rows, 16>);
+  auto units = cta.ring<1>("ones", shared<T, Rows, 16>);
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_box& t) {
+      const index parts = max(ceil_div(t.rows, Rows), 1);
+      const auto box = [&](const view<T, 3>& tensor, const index& i) { return tensor.at(t.row + i * Rows, t.head, 0).axes(0, 2); };
+      const auto walk = [&](const view<T, 3>& own, const view<T, 3>& own_too, const view<T, 3>& a, const view<T, 3>& b, int times) {
+        for_each(parts, [&](const index& i) {
+          {
+            auto slot = kept.fill();
+            load(get<0>(slot), box(own, i), hint::evict_last);
+            load(get<1>(slot), box(own_too, i), hint::evict_last);
+          }
+          for (int n = 0; n < times; ++n)
+            for_each(parts, [&](const index& j) {
+              load(one.fill(), box(a, j), hint::evict_last);
+              load(two.fill(), box(b, j), hint::evict_last);
+            });
+        });
+      };
+      walk(in.q, in.d_o, in.k, in.v, 2);
+      walk(in.k, in.v, in.q, in.d_o, 2);
+    }),
+    role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_box& t) {
+      const index parts = max(ceil_div(t.rows, Rows), 1);
+      const auto part = [&](const index& i) { return jagged_box{t.row + i * Rows, t.head, min(t.rows - i * Rows, Rows), t.position + i * Rows}; };
+      const auto zeros = splat<float, Rows, 1>(c, 0.0f);
+      tile_cell<float, Rows, 1> level[2] = {cta.carry(zeros), cta.carry(zeros)}, delta[2] = {cta.carry(zeros), cta.carry(zeros)};
+      const auto of_part = [&](const tile_cell<float, Rows, 1>* all, const index& i) {
+        auto found = cta.carry(all[0].get());
+        when(i > 0, [&] { found.set(all[1].get()); });
+        return found.get();
+      };
+      // The next round's scores want the registers of this round's operand.
+      const auto settle = [](const auto& sum) { write(sum, read(sum)); };
+      for_each(parts, [&](const index& i) {
+        auto own = kept.drain();
+        clear_from(get<0>(own), t.rows - i * Rows);
+        clear_from(get<1>(own), t.rows - i * Rows);
+        auto top = cta.carry(splat<float, Rows, 1>(c, none)), sum = cta.carry(zeros), weighted = cta.carry(zeros);
+        // body(scores times log2(e), product for dp, slot of k) for each part of keys
+        const auto over_keys = [&](const auto& body) {
+          for_each(parts, [&](const index& j) {
+            auto ks = one.drain();
+            auto vs = two.drain();
+            clear_from(ks, t.rows - j * Rows);
+            clear_from(vs, t.rows - j * Rows);
+            auto dp = mma(get<1>(own), transpose(vs));
+            auto s = mma(get<0>(own), transpose(ks));
+            const auto keys = col_index<1, Rows>(c) + j * Rows;
+            const auto valid = where(keys < t.rows, read(s) * in.scale_log2, none);
+            body(j, options.causal ? where(row_index<Rows, 1>(c) + i * Rows >= keys, valid, none) : valid, dp, ks);
+          });
+        };
+        over_keys([&](const index&, const auto& x, const auto& dp, const auto&) {
+          const vector before = top.get(), now = max(before, row_max(x)), shrink = exp2(before - now);
+          const auto e = exp2(x - now);
+          top.set(now);
+          sum.set(sum.get() * shrink + row_sum(e));
+          weighted.set(weighted.get() * shrink + row_sum(e * read(dp)));
+        });
+        const vector mine = top.get() + log2(sum.get()), inner = weighted.get() * rcp(sum.get());
+        for (int n = 0; n < 2; ++n)
+          when(n ? i > 0 : i < 1, [&] {
+            level[n].set(mine);
+            delta[n].set(inner);
+          });
+        auto dq = cta.make(accumulator<float, Rows, D>);
+        over_keys([&](const index& j, const auto& x, const auto& dp, const auto& ks) {
+          const auto p = exp2(x - mine);
+          mma(dq, cast<T>(p * (read(dp) - inner) * in.scale), ks, accumulate(j > 0));
+          settle(dq);
+        });
+        store(in.dq[part(i)], cast<T>(read(dq)));
+      });
+      write(units.fill(), ones_for_rows<T, Rows>(c));
+      const auto ones = units.drain();
+      for_each(parts, [&](const index& j) {
+        auto own = kept.drain();
+        clear_from(get<0>(own), t.rows - j * Rows);
+        clear_from(get<1>(own), t.rows - j * Rows);
+        // body(transposed probabilities, product for dp, slot of q, slot of do) for each part of queries
+        const auto over_queries = [&](bool with_dp, const auto& body) {
+          for_each(parts, [&](const index& i) {
+            {
+              auto slot = statistics.fill();
+              write(get<0>(slot), rows_as_operand<T, Rows>(-of_part(level, i) / in.scale_log2));
+              write(get<1>(slot), rows_as_operand<T, Rows>(-of_part(delta, i)));
+            }
+            auto known = statistics.drain();
+            auto qs = one.drain();
+            auto gs = two.drain();
+            clear_from(qs, t.rows - i * Rows);
+            clear_from(gs, t.rows - i * Rows);
+            std::optional<decltype(mma(get<1>(own), transpose(gs)))> dp;
+            if (with_dp) {
+              dp.emplace(mma(get<1>(own), transpose(gs)));
+              mma(*dp, ones, transpose(get<1>(known)), accumulate(true));
+            }
+            auto s = mma(get<0>(own), transpose(qs));
+            mma(s, ones, transpose(get<0>(known)), accumulate(true));
+            const auto p = exp2(read(s) * in.scale_log2);
+            const auto seen = row_index<Rows, 1>(c) + j * Rows <= col_index<1, Rows>(c) + i * Rows;
+            body(i, options.causal ? where(seen, p, 0.0f) : p, dp, qs, gs);
+          });
+        };
+        auto dv = cta.make(accumulator<float, Rows, D>), dk = cta.make(accumulator<float, Rows, D>);
+        const auto add_to_dv = [&](const index& i, const auto& p, const auto&, const auto&, const auto& gs) {
+          mma(dv, cast<T>(p), gs, accumulate(i > 0));
+          settle(dv);
+        };
+        const auto add_to_dk = [&](const index& i, const auto& p, const auto& dp, const auto& qs, const auto&) {
+          mma(dk, cast<T>(p * read(*dp) * in.scale), qs, accumulate(i > 0));
+          settle(dk);
+        };
+        over_queries(false, add_to_dv);
+        store(in.dv[part(j)], cast<T>(read(dv)));
+        over_queries(true, add_to_dk);
+        store(in.dk[part(j)], cast<T>(read(dk)));
+      });
+    }));
+}
+
 /// The columns of a box from `first` on.
 template <class T>
 box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
@@ -445,12 +700,26 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
   using operand = rotary_tile<T, Block, D, Pairs>;
   using whole = rotary_tile<T, Block, D, rotary_pairs::neighbours>;
   cta.warps({Block / 16});
-  cta.per_processor(attention_rotary_backward_ctas(Block, D, cta.has_tensor_memory(), operand::halves));
+  cta.per_processor(attention_rotary_backward_ctas(Block, D, cta.has_tensor_memory(), operand::halves, options.rotate));
   cta.tile(jagged<Block>(in.offsets, in.q), [&](const jagged_box& t) {
     const index angle = options.by_token ? t.row : t.position;
+    using angles = tile_of<float, Block, D / 2>;
+    std::optional<std::pair<angles, angles>> held;  // cos, sin: from memory once, then in registers
+    const auto table = [&]() -> const std::pair<angles, angles>& {
+      if (!held) {
+        const auto cos = fetch<Block, D / 2>(in.cos.at(angle, 0)), sin = fetch<Block, D / 2>(in.sin.at(angle, 0));
+        held.emplace(cos, sin);
+      }
+      return *held;
+    };
     const auto back = [&]<int N>(const auto& x, const auto& y, int first) {
-      const auto cos = fetch<Block, N>(in.cos.at(angle, first)), sin = fetch<Block, N>(in.sin.at(angle, first));
-      return std::pair(x * cos + y * sin, y * cos - x * sin);
+      const auto turn = [&](const auto& cos, const auto& sin) { return std::pair(x * cos + y * sin, y * cos - x * sin); };
+      if constexpr (N == D / 2) {
+        return turn(table().first, table().second);
+      } else {
+        const auto cos = fetch<Block, N>(in.cos.at(angle, first)), sin = fetch<Block, N>(in.sin.at(angle, first));
+        return turn(cos, sin);
+      }
     };
     const auto as_they_are = []<int N>(const auto& x, const auto& y, int) { return std::pair(x, y); };
     const auto run = [&](auto values, const auto& finish_dv) {  // values: how v and d_o lie in shared memory
@@ -471,7 +740,7 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
       operand::load_into(q.fill(), in.q, t);
       operand::load_into(k.fill(), in.k, t);
       if (options.rotate) {
-        const auto cos = fetch<Block, D / 2>(in.cos.at(angle, 0)), sin = fetch<Block, D / 2>(in.sin.at(angle, 0));  // on their way beside the operands
+        const auto& [cos, sin] = table();  // on their way beside the operands
         value::load_into(d_o.fill(), in.d_o, t);
         value::load_into(v.fill(), in.v, t);
         const auto rotated_q = operand::ring(cta, "rotated q"), rotated_k = operand::ring(cta, "rotated k");

@@ -44,6 +44,7 @@ struct subject {
   std::shared_ptr<recorder> from;
   recorder::kept launch;
   bool of_many = false;  // one of a long list of similar kernels: a share of the operators, or of the places
+  std::vector<subject> others;  // the same kernel on problems of other sizes, for mutants that show nothing on this one
 };
 
 struct outcome {
