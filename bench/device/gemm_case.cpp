@@ -208,7 +208,7 @@ std::vector<row> measure_gemm(const setting& on, const gemm_shape& shape) {
   if (on.schedules)
     for (const host::gemm_estimate& e : data.schedules()) {
       const host::gemm_schedule& s = e.schedule;
-      all.push_back({cat("tlx ", s.rows, "x", s.cols, s.cluster > 1 ? cat(" c", s.cluster) : std::string(), s.parts > 1 ? cat(" p", s.parts) : std::string(), s.swapped ? " swapped" : ""),
+      all.push_back({cat("tlx ", s.rows, "x", s.cols, s.cluster > 1 ? cat(" c", s.cluster) : std::string(), s.parts > 1 ? cat(" p", s.parts) : std::string(), s.swapped ? " swapped" : "", s.in_turns ? " turns" : ""),
                      [&data, s](int set, std::uint64_t stream) { data.run_tlx(set, stream, s); }});
       notes.push_back(cat("expected ", e.us, " us, bound by ", e.bound));
     }

@@ -102,7 +102,12 @@ void emitter::emit_var(const ir::op& o) {
     }
     return;
   }
-  if (o.is(opcode::var_set)) return set_cell(o.operands[0], regs(o.operands[1]), o.integer("now"));
+  if (o.is(opcode::var_set)) {
+    registers values = regs(o.operands[1]);
+    // The same in all lanes, and said so: what an ordinary instruction made (a division) would otherwise keep descriptors that follow from it out of uniform registers.
+    if (o.integer("uniform")) values[0] = ptx1("shfl.sync.idx.b32 $0, $1, 0, 31, -1;", "=r,r", {values[0]}, b.getInt32Ty(), asm_effect | asm_convergent);
+    return set_cell(o.operands[0], values, o.integer("now"));
+  }
   const ir::type& cell = o.operands[0]->type.parts[0];
   registers r;
   for (AllocaInst* slot : cells_[o.operands[0]]) r.push_back(b.CreateLoad(slot->getAllocatedType(), slot));

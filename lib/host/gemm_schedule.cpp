@@ -54,14 +54,15 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   const double steps = bytes_of_k / 32, cycles = c.m / 64.0 * product_cycles(on, c.n) * steps * 1.03;
   const double promoted = c.promoted ? c.m * c.n / 128.0 * bytes_of_k / 128 * 0.6 : 0;  // additions that are not hidden
   const double exposed = c.parts > 1 || c.turns || !on.wgmma || !is_heavy(c.finish) ? 0 : 1.2 * c.m * c.n * epilogue_cycles(c.finish);
-  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + exposed + 1000) + 5000) / on.products_clock;
+  const double end = c.turns && made.rounds > 1 ? 400 : 1000;
+  made.products_us = (static_cast<double>(made.rounds) * (cycles + promoted + exposed + end) + 5000) / on.products_clock;
   const double of_a = static_cast<double>(e.rows * e.k) * size, of_b = static_cast<double>(e.cols * e.k) * size, of_c = static_cast<double>(e.rows * e.cols) * tile::bits(c.c) / 8.0;
   const double sums = c.parts > 1 ? static_cast<double>(e.rows * e.cols) * 4 * c.parts : 0;
   made.memory_bytes = static_cast<std::int64_t>(of_a + of_b + of_c);
   made.l2_bytes = static_cast<std::int64_t>(static_cast<double>(made.tiles) * bytes_of_k * (rows / (shares_rows ? c.cluster : 1.0) + cols / (c.cluster > 1 && !shares_rows ? c.cluster : 1.0)) + of_c + 2 * sums);
   constexpr double start_us = 2.5, second_kernel_us = 5;
   made.memory_us = static_cast<double>(made.memory_bytes) / on.memory + start_us;
-  made.l2_us = std::max(static_cast<double>(made.l2_bytes) / (is_for_few_rows(c) ? on.l2_streaming : on.l2), static_cast<double>(made.rounds) * (rows + cols) * bytes_of_k / on.fill) + start_us;
+  made.l2_us = std::max(static_cast<double>(made.l2_bytes) / (is_for_few_rows(c) ? on.l2_streaming : c.turns ? on.l2 * 1.08 : on.l2), static_cast<double>(made.rounds) * (rows + cols) * bytes_of_k / on.fill) + start_us;
   made.us = std::max({made.products_us, made.memory_us, made.l2_us});
   made.bound = made.us == made.products_us ? "products" : made.us == made.memory_us ? "memory" : "L2";
   if (c.parts > 1) made.us += second_kernel_us;
@@ -154,18 +155,19 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   if (e.cols > 128) all.add(128, 256);
   all.add(128, 128);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
-  // Where the epilogue is work, it is done beside the products of the next tile. The residual then comes by bulk copies.
-  if (on.wgmma && k_contiguous && wide_type && base.a == base.c && is_heavy(base.finish) && residual_in_bulk) {
-    gemm_choice turns = base;
-    turns.m = 128, turns.n = 128, turns.turns = true;
-    all.add(turns);
-  }
+  // In turns the end of a tile, and what work there is at it, is done beside the products of the next. 128 columns ask more of L2 than long products have to give.
+  gemm_choice turns = base;
+  turns.m = 128, turns.n = 128, turns.turns = true;
+  const bool can_turn = on.wgmma && k_contiguous && wide_type && base.a == base.c && e.cols > 128 && residual_in_bulk;
+  const bool short_of_k = e.k <= (is_heavy(base.finish) ? 2048 : 1024) || (e.k <= 2048 && pieces(e.rows, 128) * columns <= 2 * processors);
+  if (can_turn && short_of_k) all.add(turns);
   std::vector<gemm_offer> found = all.best_first();
   // For e4m3 measured, and no faster than CTAs alone (bench/LOG.md); bf16 waits for its measurement. There for whoever asks.
   const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
   if (on.wgmma && k_contiguous && e.cols > 128 && (narrow_floats || (wide_type && base.a == base.c))) {
     list pairs(base, e, on);
     pairs.add(128, 256, 2);
+    if (can_turn && !short_of_k) pairs.add(turns);
     for (gemm_offer& o : pairs.as_added()) found.push_back(std::move(o));
   }
   return found;

@@ -66,7 +66,7 @@ std::unique_ptr<ir::kernel> traced(const normed_choice& c, const std::string& na
   const bool has_tensor_memory = target.rfind("sm_10", 0) == 0;
   if (!c.rows_of_c) {
     if (c.by_threads) return traced_in<T, gemm_plan<128, 128, 64, 3, false, true, true>>(c, name, target);
-    if (c.turns) return traced_in<T, kernels::in_turns<gemm_plan<128, 128, 64, 6>>>(c, name, target);
+    if (c.turns) return traced_in<T, kernels::in_turns<gemm_plan<128, 128, 64, 5>>>(c, name, target);
     if (c.n == 128) return traced_in<T, gemm_plan<128, 128, 64, 5>>(c, name, target);
     if (has_tensor_memory) return traced_in<T, gemm_plan<128, 256, 64, 3>>(c, name, target);  // factors go from role to role through shared memory
     return traced_in<T, gemm_plan<128, 256, 64, 4>>(c, name, target);
@@ -147,7 +147,7 @@ std::vector<library_kernel> normed_kernels() {
   const auto add = [&](const normed_choice& c) { all.push_back({name_of(c), [c](const std::string& target) { return trace_normed(c, name_of(c), target); }}); };
   add({.activate = activation::gelu});
   add({.bias = true, .activate = activation::gelu_tanh});
-  for (const activation a : {activation::none, activation::gelu}) add({.n = 128, .turns = true, .activate = a});
+  for (const activation a : {activation::none, activation::gelu_tanh}) add({.n = 128, .turns = true, .activate = a});
   add({.n = 128, .turns = true, .bias = true, .residual = true, .activate = activation::gelu_tanh});
   add({.n = 128, .bias = true, .residual = true});
   add({.n = 128, .by_threads = true, .bias = true});

@@ -24,6 +24,10 @@ struct cone {
   bool splittable = true;
   int sink_bits = 0;
   bool by_threads = false;
+
+  bool has_functions() const {
+    return std::any_of(ops.begin(), ops.end(), [](const ir::op* o) { return o->is(ir::opcode::exp2) || o->is(ir::opcode::tanh) || o->is(ir::opcode::erf); });
+  }
 };
 
 void add_forward(ir::kernel& k, cone& c, ir::op* o, int cols);
@@ -126,7 +130,10 @@ void chunk_reads(ir::kernel& k) {
     seen.insert(c.ops.begin(), c.ops.end());
     if (!c.splittable || c.sink_bits == 0) continue;
     // masked stores need an address for each piece: half as many at a time, so that the registers last
-    const int width = std::min(c.by_threads ? 32 : 64, 1024 / c.sink_bits);
+    // and where a role in turns has both accumulators of a tile beside functions of many steps
+    const agent& who = agent_of(all, *read);
+    const bool narrow = c.by_threads || (who.role && who.role->has("turn") && c.has_functions());
+    const int width = std::min(narrow ? 32 : 64, 1024 / c.sink_bits);
     if (t.cols <= width || registers <= 16) continue;
     const std::vector<ir::op*> ordered = in_order(c);
     std::vector<ir::op*> closes;

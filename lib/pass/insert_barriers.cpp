@@ -166,7 +166,7 @@ class inserter {
   void skip(ir::builder& b, const side& s, value slots) {
     const std::int64_t stages = ring_->result()->type.stages;
     const value at = s.stage ? b.add(b.get(s.stage), slots) : slots, laps = s.stage ? b.div(at, b.integer(stages)) : slots;
-    if (s.stage) b.set(s.stage, b.sub(at, b.mul(laps, stages)));
+    if (s.stage) b.make(opcode::var_set, {s.stage, b.sub(at, b.mul(laps, stages))}, {}, {{"uniform", std::int64_t{1}}});
     b.set(s.parity, b.binary(opcode::bit_xor, b.get(s.parity), b.binary(opcode::bit_and, laps, b.integer(1))));
   }
 
@@ -193,7 +193,8 @@ class inserter {
       }
     return {first, last};
   }
-  void wait_for_turn(const agent& who) {
+  // Before it, over the slots of the tiles of this round that are others'.
+  void wait_for_turn(const agent& who, const side& s) {
     const std::int64_t turn = who.role->integer("turn");
     ir::op* first = drains_of_a_tile(who).first;
     ir::builder start = start_of(who);
@@ -203,8 +204,8 @@ class inserter {
     before.locate(first->where);
     before.make(opcode::mbarrier_wait, {shared_base(before, ring_->integer("turn") + 8 * turn), before.get(parity)});
     before.set(parity, before.binary(opcode::bit_xor, before.get(parity), before.integer(1)));
+    if (turn > 0) skip(before, s, before.mul(s.slots, turn));
   }
-  // And behind the tile, over the slots of the others' tiles.
   void pass_turn(const agent& who, const side& s) {
     const std::int64_t turns = ring_->integer("turns"), turn = who.role->integer("turn");
     ir::op* last = drains_of_a_tile(who).second;
@@ -214,7 +215,7 @@ class inserter {
     after.make(opcode::mbarrier_arrive, {shared_base(after, ring_->integer("turn") + 8 * ((turn + 1) % turns)), leader}, {}, {{"count", std::int64_t{1}}});
     ir::builder end(k_, *who.body->ops.back()->regions[0]);
     end.locate(ring_->where);
-    skip(end, s, end.mul(s.slots, turns - 1));
+    if (turn + 1 < turns) skip(end, s, end.mul(s.slots, turns - 1 - turn));
   }
 
   side make_side(const agent& who, bool fills, bool defers) {
@@ -229,10 +230,7 @@ class inserter {
       s.held = b.var(ir::type::scalar(s32), b.integer(0), name + "_held");
       s.holds = b.var(ir::type::scalar(tile::element::boolean), b.boolean(false), name + "_holds");
     }
-    if (!fills && ring_->has("turns")) {
-      s.slots = slots_of_a_tile(b, who);
-      if (const std::int64_t turn = who.role->integer("turn")) skip(b, s, b.mul(s.slots, turn));
-    }
+    if (!fills && ring_->has("turns") && who.role->has("turn")) s.slots = slots_of_a_tile(b, who);
     return s;
   }
 
@@ -351,7 +349,7 @@ class inserter {
   std::vector<const agent*> in_turns(const std::map<std::string, side>& sides) const {
     std::vector<const agent*> found;
     for (const agent& a : all_)
-      if (ring_->has("turns") && sides.count("drain " + a.name)) found.push_back(&a);
+      if (ring_->has("turns") && a.role && a.role->has("turn") && sides.count("drain " + a.name)) found.push_back(&a);
     return found;
   }
 
@@ -369,13 +367,13 @@ class inserter {
       const std::string key = (fills ? "fill " : "drain ") + who.name;
       if (!sides.count(key)) sides[key] = make_side(who, fills, wgmma_reader);
       if (fills && how == filler::threads) fillers = who.warps;
-      if (!fills && counted.insert(key).second && !(ring_->has("turns") && who.role->integer("turn") > 0)) {  // of roles in turns one lets go of each slot
+      if (!fills && counted.insert(key).second && !(ring_->has("turns") && who.role->integer("turn") > 0)) {  // of roles in turns one lets go of each slot, beside the roles that drain all
         const bool commits = has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
         by_commit = by_commit || commits;
         releases += ((commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0)) * together_;
       }
     }
-    for (const agent* who : in_turns(sides)) wait_for_turn(*who);
+    for (const agent* who : in_turns(sides)) wait_for_turn(*who, sides.at("drain " + who->name));
     for (ir::op* o : opened) {
       const agent& who = agent_of(all_, *o);
       if (o->is(opcode::ring_fill)) lower_fill(*o, who, sides.at("fill " + who.name), how);

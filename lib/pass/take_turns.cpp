@@ -23,10 +23,6 @@ void check(ir::kernel& k, ir::op& role) {
   if (ops.empty() || !ops.back()->is(opcode::for_loop) || !ops.back()->integer("tiles")) cannot(k, role, role.where, "it has no list of tiles", "turns are tiles", "give it to roles(tiles, ...)");
   for (ir::op* fill : find_all(*role.regions[0], opcode::ring_fill))
     cannot(k, role, fill->where, cat("it fills ring \"", fill->operands[0]->owner->text("name"), "\""), "the order in which two roles fill slots is not defined", "let another role fill the ring");
-  for (ir::op* drain : find_all(*role.regions[0], opcode::ring_drain))
-    for (ir::op* user : users(k, drain->operands[0]))
-      if (user->is(opcode::ring_drain) && !inside(*user, *role.regions[0]))
-        cannot(k, role, drain->where, cat("ring \"", drain->operands[0]->owner->text("name"), "\" is drained by another role, too"), "the two drain one slot each, the other role all of them", "give the other role a ring of its own");
 }
 
 void divide(ir::kernel& k, ir::op& role) {

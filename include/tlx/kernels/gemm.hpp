@@ -184,8 +184,10 @@ void gemm_in_turns(block& cta, const Arguments& in, Epilogue epilogue, const Til
   constexpr int n = Plan::n, k = Plan::k, width = 64;
   static_assert(!Plan::loads_residual || n % width == 0, "tlx: a residual is loaded 64 columns at a time");
   auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<B, n, k>);
-  std::optional<ring_of<2, shared_spec<C, 64, width>>> added;
-  if constexpr (Plan::loads_residual) added = cta.ring<2>("residual", shared<C, 64, width>);
+  // A slot for each piece of a tile: with fewer the load role would wait for this tile's epilogue before it brings the next tile's operands.
+  constexpr int pieces = 2 * ((n + width - 1) / width);
+  std::optional<ring_of<pieces, shared_spec<C, 64, width>>> added;
+  if constexpr (Plan::loads_residual) added = cta.ring<pieces>("residual", shared<C, 64, width>);
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
   auto loading = role("load", 1_warp, [&](const grid_box& t) {
     for_each(k_tiles(), [&](index i) {

@@ -30,43 +30,50 @@ tile_of<float, Rows, 8> eight_times(const tile_of<float, Rows, 1>& column) { ret
 template <int Rows>
 tile_of<float, Rows, 1> one_of(const tile_of<float, Rows, 8>& columns) { return row_max(columns); }
 
-// As gemm_in_turns: four warps hold a whole tile, multiply a stage and then read its rows, while four others finish the tile before.
+// As gemm_in_turns, and four more warps that only read rows: what reads a stage must fence before it lets go, and a warp that has products in flight would wait for them there.
 template <class T, class Plan, class Epilogue, class Arguments, class Tiles>
 void normed_gemm_in_turns(block& cta, const Arguments& in, Epilogue epilogue, const Tiles& tiles) {
   using namespace literals;
   constexpr int n = Plan::n, k = Plan::k;
   auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<T, n, k>);
+  auto factors = cta.ring<2>("factors", shared_column<64>, shared_column<64>);
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
-  cta.roles(tiles, role("load", 1_warp, [&](const grid_box& t) {
+  cta.roles(tiles, role("load", 1_warp, registers{40}, [&](const grid_box& t) {
     for_each(k_tiles(), [&](index i) {
       auto slot = operands.fill();
       load(get<0>(slot), in.a.at(t.row, i * k));
       load(get<1>(slot), in.a.at(t.row + 64, i * k));
       load(get<2>(slot), in.b.at(t.col, i * k));
     });
-  }), role("mma", 4_warps, [&](const grid_box& t) {
+  }), role("squares", 4_warps, registers{72}, [&](const grid_box&) {
+    auto of_top = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f)), of_bottom = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f));
+    for_each(k_tiles(), [&](index) {
+      auto slot = operands.drain();
+      const auto add = [&](auto& squares, const auto& part) {
+        const auto x = cast<float>(read(part));
+        squares.set(squares.get() + row_sum(x * x));
+      };
+      add(of_top, get<0>(slot));
+      add(of_bottom, get<1>(slot));
+    });
+    auto slot = factors.fill();
+    write(get<0>(slot), eight_times(rms_factor(of_top.get(), in.a.extent(1), in.epsilon)));
+    write(get<1>(slot), eight_times(rms_factor(of_bottom.get(), in.a.extent(1), in.epsilon)));
+  }), role("mma", 4_warps, registers{200}, [&](const grid_box& t) {
     const auto top = cta.make(accumulator<float, 64, n>), bottom = cta.make(accumulator<float, 64, n>);
-    auto squares_of_top = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f)), squares_of_bottom = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f));
     for_each(k_tiles(), [&](index i) {
       auto slot = operands.drain();
       mma(top, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
       mma(bottom, get<1>(slot), transpose(get<2>(slot)), accumulate(i > 0));
-      // Always so. A branch that nobody can decide before keeps this behind all products of the stage; ptxas would put it between them, and the tensor cores would wait for it.
-      when(in.c.extent(1) > 0, [&] {
-        const auto add = [&](auto& squares, const auto& part) {
-          const auto x = cast<float>(read(part));
-          squares.set(squares.get() + row_sum(x * x));
-        };
-        add(squares_of_top, get<0>(slot));
-        add(squares_of_bottom, get<1>(slot));
-      });
     });
-    const auto finish = [&](const auto& sums, const auto& squares, int first_row) {
+    auto slot = factors.drain();
+    const auto by_top = cta.carry(one_of(read(get<0>(slot)))), by_bottom = cta.carry(one_of(read(get<1>(slot))));
+    const auto finish = [&](const auto& sums, const auto& by, int first_row) {
       const grid_box half = rows_from(t, first_row);
-      store(in.c[half], cast<T>(epilogue(read(sums) * rms_factor(squares.get(), in.a.extent(1), in.epsilon), in, half)));
+      store(in.c[half], cast<T>(epilogue(read(sums) * by.get(), in, half)));
     };
-    finish(top, squares_of_top, 0);
-    finish(bottom, squares_of_bottom, 64);
+    finish(top, by_top, 0);
+    finish(bottom, by_bottom, 64);
   }).in_turns());
 }
 
