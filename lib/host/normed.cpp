@@ -145,9 +145,8 @@ void gemm_normed(session& with, const matrix& a, const matrix& b, const matrix& 
 std::vector<library_kernel> normed_kernels() {
   std::vector<library_kernel> all;
   const auto add = [&](const normed_choice& c) { all.push_back({name_of(c), [c](const std::string& target) { return trace_normed(c, name_of(c), target); }}); };
-  add({.activate = activation::gelu});
+  add({.activate = activation::relu});
   add({.bias = true, .activate = activation::gelu_tanh});
-  for (const activation a : {activation::none, activation::gelu_tanh}) add({.n = 128, .turns = true, .activate = a});
   add({.n = 128, .turns = true, .bias = true, .residual = true, .activate = activation::gelu_tanh});
   add({.n = 128, .bias = true, .residual = true});
   add({.n = 128, .by_threads = true, .bias = true});
