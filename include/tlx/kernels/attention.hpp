@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/dsl/look_ahead.hpp"
@@ -161,44 +162,90 @@ void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const
   });
 }
 
-/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay.
+/// The columns of a box from `first` on.
+template <class T>
+box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
+  box_of<T, 3> box = tensor.at(t.row, t.head, first).axes(0, 2);
+  box.valid_rows = t.rows.used();
+  return box;
+}
+
+/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay. Blocks that end in their first
+/// half have half the keys.
 template <class T, int Block, int D>
 void block_attention_by_halves(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
   using namespace literals;
-  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
+  constexpr int Rows = Block / 2, ahead = D <= 64 ? 2 : 1;
   auto tiles = cta.persistent(jagged_ahead<Block, Block / Rows>(in.offsets, in.q));
-  auto q = cta.ring<2>("q", shared<T, Rows, D>);
-  auto k = cta.ring<ahead>("k", shared<T, Block, D>), v = cta.ring<ahead>("v", shared<T, Block, D>);
-  const auto key_box = [&](const jagged_box& t) { return keys_of(t, in, options); };
+  constexpr auto half = shared<T, Rows, D>;
+  auto q = cta.ring<2>("q", half);
+  auto k = cta.ring<ahead>("k", half, half), v = cta.ring<ahead>("v", half, half);
   cta.roles(tiles,
     role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
       t.look_ahead();
-      const jagged_box kv = key_box(t);
-      const index first = t.part * Rows;
-      load(q.fill(), in.q.at(t.row + first, t.head, 0).axes(0, 2), hint::evict_last);
-      load(k.fill(), in.k.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
-      load(v.fill(), in.v.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+      const jagged_box kv = keys_of(t, in, options);
+      load(q.fill(), in.q.at(t.row + t.part * Rows, t.head, 0).axes(0, 2), hint::evict_last);
+      const auto both = [&](const auto& ring, const view<T, 3>& from) {
+        auto slot = ring.fill();
+        load(get<0>(slot), from.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+        load(get<1>(slot), from.at(kv.row + Rows, kv.head, 0).axes(0, 2), hint::evict_last);
+      };
+      both(k, in.k);
+      both(v, in.v);
     }),
     role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_ahead_box& t) {
-      const index first = t.part * Rows;
       constexpr float none = -std::numeric_limits<float>::infinity();
+      using scores = tile_of<float, Rows, Rows>;
+      const index first = t.part * Rows;
       const jagged_box mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
-      const auto raw = [&] {
-        auto qs = q.drain();
-        auto ks = k.drain();
-        auto s = mma(qs, transpose(ks));
-        t.look_ahead();
-        return read(s);
-      }();
-      const auto scaled = raw * in.scale_log2;
-      auto x = cta.carry(options.causal ? where(row_index<Rows, 1>(cta.home()) + first >= col_index<1, Block>(cta.home()), scaled, none) : scaled);
-      when(t.rows < Block, [&] { x.set(where(t.key_mask<Block>(), x.get(), none)); });
-      const auto e = exp2(x.get() - row_max(x.get()));
-      const auto norm = rcp(row_sum(e));
-      auto vs = v.drain();
-      clear_from(vs, t.rows);
-      auto o = mma(cast<T>(e), vs);
-      store(in.o[mine], cast<T>(read(o) * norm));
+      // Scores of the keys of one half, those that are seen.
+      const auto seen = [&](const scores& raw, const index& from) {
+        const auto keys = col_index<1, Rows>(cta.home()) + from;
+        auto x = cta.carry(raw * in.scale_log2);
+        if (options.causal) x.set(where(row_index<Rows, 1>(cta.home()) + first >= keys, x.get(), none));
+        when(t.rows < from + Rows, [&] { x.set(where(keys < t.rows, x.get(), none)); });
+        return x;
+      };
+      std::vector<tile_cell<T, Rows, 64>> out;  // as many columns as one store takes
+      for (int d = 0; d < D; d += 64) out.push_back(cta.carry(cast<T>(splat<float, Rows, 64>(cta.home(), 0.0f))));
+      const auto finish = [&](const auto& o, const auto& norm) {
+        for (int d = 0; d < D; d += 64) out[static_cast<std::size_t>(d / 64)].set(cast<T>(read_columns<64>(o, d) * norm));
+      };
+      const auto attend = [&](bool whole) {
+        std::optional<tile_cell<float, Rows, Rows>> low, high;
+        {
+          auto qs = q.drain();
+          auto ks = k.drain();
+          const index zero = constant(cta.home(), 0);
+          auto s = mma(qs, transpose(get<0>(ks)));
+          if (whole) {
+            auto more = mma(qs, transpose(get<1>(ks)));
+            t.look_ahead();
+            low.emplace(seen(read(s), zero));
+            high.emplace(seen(read(more), zero + Rows));
+          } else {
+            t.look_ahead();
+            low.emplace(seen(read(s), zero));
+          }
+        }
+        const auto top = whole ? max(row_max(low->get()), row_max(high->get())) : row_max(low->get());
+        const auto e = exp2(low->get() - top);
+        auto vs = v.drain();
+        clear_from(get<0>(vs), t.rows);
+        if (whole) {
+          const auto f = exp2(high->get() - top);
+          clear_from(get<1>(vs), t.rows - Rows);
+          auto o = mma(cast<T>(e), get<0>(vs));
+          mma(o, cast<T>(f), get<1>(vs), accumulate(true));
+          finish(o, rcp(row_sum(e) + row_sum(f)));
+        } else {
+          auto o = mma(cast<T>(e), get<0>(vs));
+          finish(o, rcp(row_sum(e)));
+        }
+      };
+      when(t.rows > Rows, [&] { attend(true); });
+      when(t.rows <= Rows, [&] { attend(false); });
+      for (int d = 0; d < D; d += 64) store(columns_from(in.o, mine, d), out[static_cast<std::size_t>(d / 64)].get());
     }));
 }
 
@@ -433,14 +480,6 @@ void block_attention_backward_by_parts(block& cta, const attention_backward_argu
   });
 }
 
-/// The columns of a box from `first` on.
-template <class T>
-box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
-  box_of<T, 3> box = tensor.at(t.row, t.head, first).axes(0, 2);
-  box.valid_rows = t.rows.used();
-  return box;
-}
-
 /// Which columns a rotary embedding turns together: column i and i + D / 2, or 2i and 2i + 1.
 enum class rotary_pairs { halves, neighbours };
 
@@ -600,6 +639,7 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
       } else {
         value::load_into(d_o.fill(), in.d_o, t);
         value::load_into(v.fill(), in.v, t);
+        table();
         gradients(q.drain(), k.drain(), v.drain());
       }
     };
