@@ -20,13 +20,15 @@ std::string engine::where(const warp& w, lanes who) const {
 }
 
 std::string engine::place_name(std::uint32_t offset, bool data) const {
+  std::string all;  // rings may take turns at the same bytes
   for (const ring_note& r : code.text->rings) {
     const std::uint32_t first = code.dynamic_shared_start + r.offset;
     if (r.which == "columns" || (r.which == "slots") != data || offset < first || (offset - first) / r.bytes >= r.stages) continue;
     const std::string slot = cat("slot ", (offset - first) / r.bytes, " of ring \"", r.name, "\"");
-    return data ? slot : cat(r.which, " barrier of ", r.stages > 1 || r.which == "full" || r.which == "empty" ? slot : cat("\"", r.name, "\""));
+    if (!data) return cat(r.which, " barrier of ", r.stages > 1 || r.which == "full" || r.which == "empty" ? slot : cat("\"", r.name, "\""));
+    all += cat(all.empty() ? "" : ", ", slot);
   }
-  return {};
+  return all;
 }
 
 std::string engine::arrivals_text(const cta& c, std::uint32_t offset) const {
@@ -139,9 +141,9 @@ void engine::report_deadlock() {
       }
     }
   if (more) text += cat("\n    and ", more, " more places");
-  // Who has left cannot signal any more.
+  // Who has left, and where, cannot signal any more.
   std::set<std::string> gone;
-  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(role_name(*w));
+  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(w->ended_at < code.code.size() ? cat(role_name(*w), " (", place_of(code.code[w->ended_at]), ")") : role_name(*w));
   if (!gone.empty()) {
     text += "\n    ended: ";
     bool first_name = true;

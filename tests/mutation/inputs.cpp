@@ -29,6 +29,7 @@ struct problem {
   std::int64_t dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
   bool a_transposed = false, b_transposed = true, by_row = false;
   std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels
+  std::int64_t more_keys = 72;                     // than size.k
   std::size_t nan_sequence = 1;                    // NaN, as is what lies behind the last
   bool jagged() const { return !offsets.empty(); }
 
@@ -38,8 +39,9 @@ struct problem {
     if (k.name.rfind("flash_attention", 0) == 0) {
       of = family::attention;
       key_heads = 1;
-      // Queries and keys differ in number; sequences have more blocks of keys than a ring has slots.
-      if (tables) offsets = {0, 40, 45, 182}, key_offsets = {0, 100, 105, 340};
+      if (dimension == 64 && !has(k.name, "attention_d")) more_keys = 152;  // blocks of 192 keys
+      // Queries and keys differ in number; sequences have more blocks of keys than a ring has slots, and the loop over them goes round more than once.
+      if (tables) offsets = {0, 40, 45, 182}, key_offsets = {0, 100, 105, has(k.name, "attention_d") ? 340 : 520};
     } else if (tables && any([](const ir::value_def& p) { return p.name == "b" && p.type.rank == 3; })) {
       of = family::grouped_products;
       offsets = {3, 40, 40, 45, 190};  // rows before the first, a group of none, one of several tiles
@@ -51,6 +53,11 @@ struct problem {
       offsets = {0, 40, 45, 104, 200};
       if (block == 128) offsets = {0, 80, 85, 290};
       if (block >= 256) offsets = {0, 5, 305}, nan_sequence = 0, heads /= 2, key_heads = 1;
+      // Blocks that end in their first half have a way of their own: both ways one after the other and twice in a row, their last rows of keys used, the first tile of either.
+      if (block >= 256 && !has(k.name, "_backward")) {
+        offsets = {0, 5, 305, 423, 573, 883};
+        if (size.m < 128) offsets = {0, 256, 261}, nan_sequence = 1;
+      }
       key_offsets = offsets;
     } else {
       if (k.name.rfind("gemm_normed", 0) == 0) whole_row = number_in(k.name, "_64x", 128) - 8;
@@ -66,7 +73,7 @@ struct problem {
   static bool of_keys(const ir::value_def& p) { return p.name == "k" || p.name == "v" || p.name == "dk" || p.name == "dv"; }
   std::int64_t tokens(const ir::value_def& p) const {
     if (jagged()) return (of_keys(p) ? key_offsets : offsets).back() + 6;
-    return of_keys(p) ? size.k + 72 : size.m;
+    return of_keys(p) ? size.k + more_keys : size.m;
   }
   /// By the axis of a view whose rows are tokens or rows of groups; -1: none.
   int row_axis(const ir::value_def& p) const {
