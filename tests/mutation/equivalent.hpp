@@ -45,6 +45,7 @@ inline constexpr equivalent equivalents[] = {
     {"drop-cta-barrier", "(copy|axpy|row_softmax) .*", "barrier.cta in cta #0", "the kernel has neither shared memory nor barriers, so there is nothing to order"},
     {"drop-proxy-fence", "stages .*", "fence.async in (clip #1|store #0)", "threads fill this ring and threads drain it: no asynchronous access to its slots is there to be fenced from"},
     {"alias-staging", ".*attention.* sm_10[03]a", "shared.base in cta, staging #2", "the staged operand moves into the slot of q, which the first product, complete by then, was the last to read"},
+    {"drop-wgmma-commit", "block_attention_b?f16_b256_d\\d+ sm_90a", "wgmma.commit in work #[02]", "the next commit takes these products into its group, and nothing touches their registers before the wait for all groups"},
 };
 
 }  // namespace tlx::mutation
