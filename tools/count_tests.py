@@ -36,7 +36,8 @@ def as_commands(root):
             continue  # not built
         of = {p["name"]: p["value"] for p in test.get("properties", [])}
         environment = " ".join(shlex.quote(e) for e in of.get("ENVIRONMENT", []))
-        command = " ".join(shlex.quote(word.replace(root + "/", "")) for word in test["command"])
+        words = ["python3" if re.fullmatch(r"/.*/python3[.0-9]*", word) else word.replace(root + "/", "") for word in test["command"]]  # the interpreter of that machine
+        command = " ".join(shlex.quote(word) for word in words)
         print(f"{test['name']}|{','.join(of.get('LABELS', []))}|{'env ' + environment + ' ' if environment else ''}{command}".replace(root + "/", ""))
 
 

@@ -17,7 +17,6 @@ struct normed_choice {
   bool rows_of_c = false;  // normed on their way out
   tile::element type = tile::element::bf16;
   int n = 256;         // columns of a tile; of both halves together where rows of c are normed
-  bool turns = false;  // rows of a: four warps multiply a tile while four others finish the one before
   bool pairs = false;  // of CTAs that read b once, where rows of c are normed
   bool by_threads = false, bias = false, residual = false, gain = false, before = false;
   activation activate = activation::none;
@@ -25,7 +24,7 @@ struct normed_choice {
 
 std::string name_of(const normed_choice& c) {
   std::string name = c.rows_of_c ? "gemm_normed_" : "normed_gemm_";
-  name.append(tile::name(c.type)).append(c.rows_of_c ? "_64x" : "_128x").append(std::to_string(c.n)).append(c.turns ? "_turns" : "").append(c.pairs ? "_cluster2" : "").append(c.by_threads ? "_threads" : "").append(c.bias ? "_bias" : "");
+  name.append(tile::name(c.type)).append(c.rows_of_c ? "_64x" : "_128x").append(std::to_string(c.n)).append(c.pairs ? "_cluster2" : "").append(c.by_threads ? "_threads" : "").append(c.bias ? "_bias" : "");
   return name.append(suffix_of(c.activate)).append(c.residual ? "_residual" : "").append(c.before ? "_before" : "").append(c.gain ? "_gain" : "");
 }
 
@@ -66,7 +65,6 @@ std::unique_ptr<ir::kernel> traced(const normed_choice& c, const std::string& na
   const bool has_tensor_memory = target.rfind("sm_10", 0) == 0;
   if (!c.rows_of_c) {
     if (c.by_threads) return traced_in<T, gemm_plan<128, 128, 64, 3, false, true, true>>(c, name, target);
-    if (c.turns) return traced_in<T, kernels::in_turns<gemm_plan<128, 128, 64, 5>>>(c, name, target);
     if (c.n == 128) return traced_in<T, gemm_plan<128, 128, 64, 5>>(c, name, target);
     if (has_tensor_memory) return traced_in<T, gemm_plan<128, 256, 64, 3>>(c, name, target);  // factors go from role to role through shared memory
     return traced_in<T, gemm_plan<128, 256, 64, 4>>(c, name, target);
@@ -113,7 +111,6 @@ void run(session& with, normed_choice chosen, const matrix& a, const matrix& b, 
   const auto stores_in_bulk = [&](const matrix& m) { return !m.data || (bulk_copies_work(m, how.type) && m.cols % 8 == 0); };
   chosen.by_threads = !(bulk_copies_work(a, how.type) && bulk_copies_work(b, how.type) && (!chosen.rows_of_c || !how.residual.data || bulk_copies_work(how.residual, how.type)) && stores_in_bulk(c) && stores_in_bulk(how.before));
   chosen.pairs = chosen.rows_of_c && chosen.n == 512 && !chosen.by_threads && with.on().about().target == "sm_90a" && (c.rows + 63) / 64 >= with.on().about().processor_count / 2;
-  if (chosen.by_threads) chosen.turns = false;
   if (chosen.by_threads) chosen.n = !chosen.rows_of_c || c.cols <= 128 ? 128 : 512;
   const std::string name = name_of(chosen);
   const auto vector = [&](device::address data) { return device::view_value(data, {data ? c.cols : 0}); };
@@ -130,8 +127,7 @@ void normed_gemm(session& with, const matrix& a, const matrix& b, const matrix& 
     raise(user_error({.id = "gemm-gain", .what = cat("normed_gemm was given ", how.gain ? "a gain" : "a place for what enters the norm"), .because = "the norm is of a: its gain multiplies columns of a, which rows of b can do once and for all",
                       .fix = {"multiply row k of b by the gain of column k when the weights are loaded", "leave it out"}}));
   const std::int64_t tiles = ((c.rows + 127) / 128) * ((c.cols + 255) / 256);
-  const bool hopper = with.on().about().target == "sm_90a";
-  run(with, {.n = hopper || c.cols <= 128 || tiles < with.on().about().processor_count / 2 ? 128 : 256, .turns = hopper}, a, b, c, how);
+  run(with, {.n = c.cols <= 128 || tiles < with.on().about().processor_count / 2 ? 128 : 256}, a, b, c, how);
 }
 
 void gemm_normed(session& with, const matrix& a, const matrix& b, const matrix& c, const normed_options& how) {
@@ -145,9 +141,10 @@ void gemm_normed(session& with, const matrix& a, const matrix& b, const matrix& 
 std::vector<library_kernel> normed_kernels() {
   std::vector<library_kernel> all;
   const auto add = [&](const normed_choice& c) { all.push_back({name_of(c), [c](const std::string& target) { return trace_normed(c, name_of(c), target); }}); };
-  add({.activate = activation::relu});
+  add({.activate = activation::gelu});
   add({.bias = true, .activate = activation::gelu_tanh});
-  add({.n = 128, .turns = true, .bias = true, .residual = true, .activate = activation::gelu_tanh});
+  add({.n = 128});
+  add({.n = 128, .activate = activation::gelu});
   add({.n = 128, .bias = true, .residual = true});
   add({.n = 128, .by_threads = true, .bias = true});
   for (const int n : {128, 256, 512}) add({.rows_of_c = true, .n = n, .bias = true, .residual = n == 512, .gain = true, .before = n == 512});

@@ -192,6 +192,8 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& ar
   const ir::op* dead = areas.find_dead_slot(*stores.front(), bytes);
   const std::int64_t offset = dead ? dead->integer("offset") : plan.take(bytes, 1024, cat("staging of stores of \"", who.name, "\""));
   if (dead) stores.front()->set("meet", std::int64_t{1});
+  // Two buffers in turns: a store need not wait for the one right before it. Which that is, is known where all stand in one list, or the one before stands in the same.
+  const bool one_list = std::all_of(stores.begin(), stores.end(), [&](const ir::op* s) { return s->has("piece") || s->parent == stores.front()->parent; });
   for (size_t i = 0; i < stores.size(); ++i) {
     const bool deferred = stores[i]->has("piece");
     const std::int64_t place = deferred ? std::distance(pieces.begin(), pieces.find(stores[i]->integer("piece"))) : static_cast<std::int64_t>(i);
@@ -200,7 +202,8 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& ar
     stores[i]->set("stage", offset + buffer * slab);
     stores[i]->set("stage_per_warp", slab * buffers);
     // the newest group may still be read from the other buffer; an odd number of stores meets its own buffer when the list starts again
-    stores[i]->set("pending", std::int64_t{buffers == 2 && !(place == 0 && sequence % 2 == 1)});
+    const bool other_before = deferred || one_list ? !(place == 0 && sequence % 2 == 1) : i > 0 && stores[i - 1]->parent == stores[i]->parent;
+    stores[i]->set("pending", std::int64_t{buffers == 2 && other_before});
   }
 }
 

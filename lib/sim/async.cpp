@@ -127,6 +127,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
     for (const target& t : targets(e, w, i, l, x, to, bar)) {
       e.check_shared_range(*t.home, to.offset, bytes, &w, &i, l);
       e.barrier_at(*t.barrier_home, bar.offset, &w, &i, l);
+      e.use_barrier(w, *t.barrier_home, bar.offset, &i, l);
       if (!x.reduce) e.async_write(w, *t.home, to.offset, bytes, &i, l);
       if (!x.reduce) e.mark_in_flight(*t.home, to.offset, bytes, &w, &i, l);
       async_operation o;
@@ -238,6 +239,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
     const device::map_element element = map.map.element;
     for (const target& t : targets(e, w, i, l, x, to, bar)) {
       e.barrier_at(*t.barrier_home, bar.offset, &w, &i, l);
+      e.use_barrier(w, *t.barrier_home, bar.offset, &i, l);
       for (const box_piece& p : *pieces)
         for_swizzled_parts(swizzle, to.offset, p, [&](std::uint32_t at, std::uint32_t, std::uint32_t bytes) {
           e.check_shared_range(*t.home, at, bytes, &w, &i, l);
@@ -355,6 +357,7 @@ step op_copy_async_arrive(engine& e, warp& w, context&, const instruction& i, la
     const operand_address a{i.a, i.wide_address, i.imm, i.where};
     const shared_place bar = place(e, w, i, l, a, false);
     mbarrier_state& s = e.barrier_at(*bar.home, bar.offset, &w, &i, l);
+    e.use_barrier(w, *bar.home, bar.offset, &i, l);
     if (!(i.flags & 1)) e.barrier_done(*bar.home, bar.offset, barrier_add_pending(s), &w, &i, l);
     std::vector<std::uint64_t> ids = w.of(l).open_copies;
     for (const auto& g : w.of(l).copy_groups) ids.insert(ids.end(), g.begin(), g.end());
@@ -384,6 +387,7 @@ step op_store_async(engine& e, warp& w, context&, const instruction& i, lanes ac
     aligned_to(e, w, i, l, to.offset, bytes, "shared address");
     e.check_shared_range(*to.home, to.offset, bytes, &w, &i, l);
     e.barrier_at(*bar.home, bar.offset, &w, &i, l);
+    e.use_barrier(w, *bar.home, bar.offset, &i, l);
     std::vector<std::byte> data(bytes);
     for (std::size_t k = 0; k < x.coordinates.size(); ++k) {
       if (i.bytes == 8) std::memcpy(data.data() + 8 * k, &w.slot<std::uint64_t>(x.coordinates[k])[l], 8);
@@ -442,6 +446,7 @@ step op_launch_cancel(engine& e, warp& w, context&, const instruction& i, lanes 
       if (h->exited) e.fault("peer_exited", "launch control multicast with a CTA that has exited", &w, &i, 1U << l);
       e.check_shared_range(*h, to.offset, 16, &w, &i, l);
       e.barrier_at(*h, bar.offset, &w, &i, l);
+      e.use_barrier(w, *h, bar.offset, &i, l);
       e.async_write(w, *h, to.offset, 16, &i, l);
       e.mark_in_flight(*h, to.offset, 16, &w, &i, l);
     }

@@ -164,7 +164,10 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
         homes.push_back(w.home->home->ctas[r].get());
       }
     }
-    for (cta* h : homes) e.barrier_at(*h, offset, &w, &i, l);
+    for (cta* h : homes) {
+      e.barrier_at(*h, offset, &w, &i, l);
+      e.use_barrier(w, *h, offset, &i, l);
+    }
     async_operation o;
     o.home = w.home;
     o.queue = queue_of(w, l);

@@ -63,10 +63,11 @@ def main():
         ((), False, None),
     ):
         chosen = {name: binary[name] for name in names}
-        for gpu in (False, True):
+        for way in ((), ("--gpu",), ("--from-list", given.scratch / "tests.txt")):
             write_ctest_folder(given.scratch, chosen, chosen)
-            got, text = run(given.source / "tools/test", "--no-build", "--build-dir", given.scratch, *(["--gpu"] if gpu else []))
-            what = f"tools/test{' --gpu' if gpu else ''} with {'+'.join(names) or 'no test'}"
+            (given.scratch / "tests.txt").write_text("".join(f"{name}|unit|{path}\n" for name, path in chosen.items()))
+            got, text = run(given.source / "tools/test", "--no-build", "--build-dir", given.scratch, *way)
+            what = f"tools/test {way[0] if way else ''} with {'+'.join(names) or 'no test'}"
             expect(f"{what} is green", got == 0, green)
             if counts:
                 expect(f"last line of {what}", last_line(text), counts)

@@ -4,6 +4,7 @@
 #include "tests/support/machines.hpp"
 #include "tests/support/attention.hpp"
 #include "tests/support/skip.hpp"
+#include "tlx/host/library.hpp"
 #include "tlx/support/error.hpp"
 
 using namespace tlx;
@@ -100,6 +101,38 @@ TEST_CASE("large scores do not overflow the softmax") {
   });
 }
 
+TEST_CASE("scores near plus and minus 1e5 are right, and rows of which all but one probability is zero") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128})
+      for (const bool causal : {false, true}) expect(m, {.lengths = {65, 3, 64}, .heads = 1, .dimension = d, .causal = causal, .poisoned = {1}, .sigma = 300}, 4);
+    expect(m, {.lengths = {130}, .heads = 1, .dimension = 64, .block = 128, .sigma = 300}, 5);
+    expect(m, {.lengths = {260}, .heads = 1, .dimension = 64, .block = 256, .sigma = 300}, 6);
+    expect_pass(m, {.lengths = {70}, .heads = 1, .dimension = 64, .type = half, .sigma = 100}, 7);  // 1e4; gradients of it are no numbers of f16
+  });
+}
+
+TEST_CASE("block attention has no tensor but its operands, results, offsets and tables, and no loop over keys where a tile holds whole rows") {
+  int seen = 0;
+  for (const char* target : {"sm_90a", "sm_100a"})
+    for (const host::library_kernel& each : host::library_kernels()) {
+      if (each.name.rfind("block_attention", 0) != 0) continue;
+      CAPTURE(cat(each.name, " ", target));
+      const std::unique_ptr<ir::kernel> k = each.trace(target);
+      for (const auto& p : k->parameters()) {
+        const std::string& n = p->name;
+        CHECK_MESSAGE((n == "q" || n == "k" || n == "v" || n == "o" || n == "d_o" || n == "dq" || n == "dk" || n == "dv" || n == "offsets" || n == "cos" || n == "sin" || n == "scale" || n == "scale_log2"), n);
+      }
+      // heads of q that share one of k are a loop, and so are the gradients of blocks of 256
+      const auto has = [&](const char* part) { return each.name.find(part) != std::string::npos; };
+      if (has("backward") && (has("b256") || has("grouped"))) continue;
+      int loops = 0;
+      ir::walk(k->body, [&](const ir::op& o) { loops += o.is(ir::opcode::for_loop) && !o.integer("tiles"); });
+      CHECK(loops == 0);
+      ++seen;
+    }
+  CHECK(seen > 40);
+}
+
 TEST_CASE("the order in which the simulator runs warps does not change attention") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     if (!m.simulator()) return;
@@ -158,6 +191,22 @@ TEST_CASE("q and k are rotated on their way to the products, and their gradients
           expect(m, {.lengths = {65, 0, 1, 64, 130}, .heads = 2, .dimension = d, .poisoned = {2}, .rotary = true, .by_token = by_token, .interleaved = interleaved}, 3);
           expect(m, {.lengths = {70, 9}, .heads = 3, .dimension = d, .causal = true, .type = half, .pad = 8, .rotary = true, .by_token = by_token, .interleaved = interleaved}, 5);
         }
+  });
+}
+
+TEST_CASE("dq that is rotated back before it is rounded is nearer to float64 than one that is rotated afterwards") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    for (const int d : {64, 128}) {
+      const attention_case plain{.lengths = {256, 64}, .heads = 2, .dimension = d, .backward = true};
+      attention_case turned = plain;
+      turned.rotary = turned.applied = true;
+      problems::attention_problem fused(*m.on, turned, 11), apart(*m.on, plain, 11);
+      fused.run(*m.with);
+      apart.run(*m.with);
+      const auto error = fused.rotary_errors(apart);
+      MESSAGE(m.name << ", D = " << d << ": largest error of dq " << error.fused << ", rotated afterwards " << error.apart);
+      CHECK(error.fused < error.apart);
+    }
   });
 }
 

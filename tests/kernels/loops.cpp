@@ -218,3 +218,67 @@ TEST_CASE("C26: a ring of one stage hands its slot over, with one loading warp a
       }
   });
 }
+
+namespace {
+
+// c = a b^T, d = 2 a b^T where asked for, e = 4 a b^T: three stores of one role by way of shared memory, one of them in a branch.
+struct several {
+  TLX_ARGUMENTS(several, (view<bf16, 2>, a), (view<bf16, 2>, b), (view<bf16, 2>, c), (view<bf16, 2>, d), (view<bf16, 2>, e), (scalar<std::int32_t>, twice));
+};
+
+void stores_in_branches(block& cta, const several& in) {
+  auto tiles = cta.persistent(grid_of<64, 64>(in.c));
+  auto ab = cta.ring<2>("ab", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
+  auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
+  cta.roles(tiles,
+    role("load", 1_warp, [&](const grid_box& t) {
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
+        auto slot = ab.fill();
+        load(get<0>(slot), in.a.at(t.row, i * 64));
+        load(get<1>(slot), in.b.at(t.col, i * 64));
+      });
+    }),
+    role("mma", 1_warp, [&](const grid_box&) {
+      auto acc = d.fill();
+      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
+        auto slot = ab.drain();
+        mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
+      });
+    }),
+    role("epilogue", 4_warps, [&](const grid_box& t) {
+      auto values = read(d.drain());
+      store(in.c[t], cast<bf16>(values));
+      when(in.twice > 0, [&] { store(in.d[t], cast<bf16>(values * 2.0f)); });
+      store(in.e[t], cast<bf16>(values * 4.0f));
+    }));
+}
+
+}  // namespace
+
+TEST_CASE("a store in a branch leaves the stores around it right, whether it runs or not") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int rows = 128, cols = 192, k = 64;
+    matrices a = random(*m.on, rows * k, 1), b = random(*m.on, cols * k, 2);
+    for (const bool second : {false, true})
+      for (const std::uint64_t seed : {1, 2, 3, 4}) {
+        CAPTURE(second);
+        CAPTURE(seed);
+        if (m.simulator()) m.simulator()->set_seed(seed);
+        matrices c = empty(*m.on, rows * cols), d = empty(*m.on, rows * cols), e = empty(*m.on, rows * cols);
+        const auto result = [&](const matrices& x) { return device::view_value(x.on.where(), {rows, cols}); };
+        try {
+          host::launch<several>(*m.with, "stores_in_branches", stores_in_branches,
+                                {device::view_value(a.on.where(), {rows, k}), device::view_value(b.on.where(), {cols, k}), result(c), result(d), result(e), device::scalar_value<std::int32_t>(second)});
+          m.on->wait();
+        } catch (const error& wrong) {
+          FAIL_CHECK(std::string(wrong.what()));
+          return;
+        }
+        for (matrices* x : {&c, &d, &e}) x->fetch();
+        check_product(a, b, c, rows, cols, k, 1);
+        check_product(a, b, e, rows, cols, k, 4);
+        if (second) check_product(a, b, d, rows, cols, k, 2);
+        else CHECK(std::all_of(d.values.begin(), d.values.end(), [](std::uint16_t v) { return v == problems::nan_bits(); }));
+      }
+  });
+}

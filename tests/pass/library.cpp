@@ -44,6 +44,7 @@ std::int64_t arrivals(const ir::kernel& k, const ir::op& o, std::string& agent) 
     if (around.is(opcode::role)) {
       warps = around.integer("warps");
       agent = around.text("name");
+      if (around.has("turn")) agent.erase(agent.rfind('_'));  // of roles in turns one drains a slot
     }
   }
   const bool one_lane = elected || o.operands.size() == (o.is(opcode::mbarrier_remote) ? 3 : 2);  // an arrive with a condition is that of a leader

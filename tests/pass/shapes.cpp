@@ -321,6 +321,37 @@ TEST_CASE("roles of several warps meet at barriers of their own") {
   CHECK(ids.size() == 2);
 }
 
+TEST_CASE("a store waits for the one before it where that may have used the same staging buffer") {
+  const auto pending = [](auto&& body) {
+    auto k = trace<arguments>("k", "sm_90a", [&](block& cta, const arguments& in) {
+      auto r = cta.ring<1>("r", shared<bf16, 64, 64>);
+      cta.roles(cta.persistent(grid_of<64, 64>(in.x)), role("load", 1_warp, [&](const grid_box& t) { load(r.fill(), in.x[t]); }), role("all", 4_warps, [&](const grid_box& t) {
+        auto slot = r.drain();
+        body(in, t, cast<bf16>(read(mma(slot, transpose(slot)))));
+      }));
+    });
+    test::run_passes(*k, "assign-shared-memory");
+    std::vector<std::int64_t> found;
+    ir::walk(k->body, [&](const ir::op& o) {
+      if (o.is(opcode::tile_store)) found.push_back(o.has("pending") ? o.integer("pending") : -2);
+    });
+    return found;
+  };
+  using waits = std::vector<std::int64_t>;
+  const auto here = [](const arguments& in, const grid_box& t, const auto& x) { store(in.y[t], x); };
+  CHECK(pending([&](const arguments& in, const grid_box& t, const auto& x) { here(in, t, x), here(in, t, x); }) == waits{1, 1});
+  CHECK(pending([&](const arguments& in, const grid_box& t, const auto& x) { here(in, t, x), here(in, t, x), here(in, t, x); }) == waits{0, 1, 1});
+  CHECK(pending([&](const arguments& in, const grid_box& t, const auto& x) {
+          here(in, t, x);
+          when(in.n > 1, [&] { here(in, t, x); });
+          here(in, t, x);
+        }) == waits{0, 0, 0});
+  CHECK(pending([&](const arguments& in, const grid_box& t, const auto& x) {
+          when(in.n > 1, [&] { here(in, t, x), here(in, t, x); });
+          for_each(in.n, [&](const tlx::index&) { here(in, t, x); });
+        }) == waits{0, 1, 0});
+}
+
 TEST_CASE("registers that move add up to what the CTA starts with, and every warp of a warpgroup takes part") {
   auto k = trace<arguments>("k", "sm_90a", [](block& cta, const arguments& in) {
     auto copy = [&](const grid_box& t) { store(in.y[t], fetch<64, 64>(in.x[t])); };

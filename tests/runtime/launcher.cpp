@@ -233,6 +233,8 @@ TEST_CASE("an address that cannot be is an error between two launches, which are
   CHECK(error_of([&] { k.launcher->launch(matrices(0x400000, 0x200000), 0); }) == "tensor-map-refused");
   fake().reset();
   fake().on_launch(see);
+  const seen_launch elsewhere = k.again(matrices(0x400000, 0x200000));  // whose map was not made
+  CHECK(elsewhere == k.plain(matrices(0x400000, 0x200000), 0));
   CHECK(k.again(values) == good);
   fake().fail("cuLaunchKernelEx", 1);
   std::string said;
@@ -256,6 +258,26 @@ TEST_CASE("C75: after memory was given back, addresses of a launch that repeats 
   k.gpu->release(mine);
   fake().fail("cuPointerGetAttribute", 1);  // what the driver answers for memory that was given back
   CHECK(error_of([&] { k.launcher->launch(values, 0); }) == "pointer-not-on-device");
+}
+
+TEST_CASE("launches that repeat are recorded by a capture, counted by a limit of waits and named by a fault, like any other") {
+  launched_kernel k;
+  const std::vector<device::value> values = matrices(0x100000, 0x200000);
+  k.launcher->launch(values, 0);
+  runtime::stream stream(*k.gpu);
+  stream.begin_capture();
+  for (int i = 0; i < 3; ++i) k.launcher->launch(values, stream.handle());
+  runtime::graph graph = stream.end_capture();
+  CHECK(graph.kernel_count() == 3);
+  runtime::set_wait_limit(*k.gpu, 5);
+  const int events = fake().calls("cuEventRecord");
+  k.launcher->launch(values, 0);
+  CHECK(fake().calls("cuEventRecord") == events + 1);
+  runtime::set_wait_limit(*k.gpu, 0);
+  fake().fail("cuCtxSynchronize", 700);
+  std::string said;
+  CHECK(error_of([&] { k.gpu->wait(); }, &said) == "kernel-failed");
+  CHECK(said.find("last launch: kernel \"product_entry\"") != std::string::npos);
 }
 
 TEST_CASE("many threads launch one kernel, each with its own arguments") {

@@ -53,6 +53,26 @@ TEST_CASE("one lane signals for the others only after a warp barrier") {
   CHECK(found(start + "@%p2 ld.shared.u32 %r4, [%r3];" + end, {.threads = 64}) == "");  // the lane that signals is the one that read
 }
 
+TEST_CASE("who names a barrier for a copy or a commit must know of its initialisation") {
+  // Warp 0 makes the barrier and says so in a word that orders nothing by itself; warp 1 sees the word.
+  const auto kernel = [](const std::string& first, bool ordered, const std::string& second) {
+    const std::string store = ordered ? "st.release.gpu.global.u32 [%rd1+16], 1;" : "st.relaxed.gpu.global.u32 [%rd1+16], 1;";
+    const std::string load = ordered ? "ld.acquire.gpu.global.u32 %r3, [%rd1+16];" : "ld.relaxed.gpu.global.u32 %r3, [%rd1+16];";
+    return ".shared .align 128 .b8 x[128]; .shared .align 8 .b64 b; setp.eq.u32 %p1, %r0, 0; setp.eq.u32 %p2, %r0, 32; mov.u32 %r1, x; mov.u32 %r2, b;"
+           "@%p2 bra SEE; @!%p1 bra MEET; mbarrier.init.shared.b64 [b], 1;" + first + store + "bra MEET;"
+           "SEE: " + load + "setp.ne.u32 %p3, %r3, 1; @%p3 bra SEE;" + second + "MEET: bar.sync 0;"
+           "WAIT: mbarrier.try_wait.parity.shared.b64 %p4, [b], 0; @!%p4 bra WAIT;";
+  };
+  const std::string commit = "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r2];";
+  CHECK(found(kernel("", true, commit), {.target = "sm_100a", .threads = 64}) == "");
+  CHECK(found(kernel("", false, commit), {.target = "sm_100a", .threads = 64}) == "race");
+  // The copy alone: the first warp expects its bytes and arrives.
+  const std::string expected = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r2], 64;", copy = "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1+128], 64, [%r2];";
+  CHECK(found(kernel(expected, true, copy), {.threads = 64}) == "");
+  CHECK(found(kernel(expected, false, copy), {.threads = 64}) == "race");
+  CHECK(says(told(kernel(expected, false, copy), {.threads = 64}), "its initialisation by warp 0 is not ordered before"));
+}
+
 TEST_CASE("global memory: warps and CTAs that write what others use are ordered by something") {
   const std::string same = "setp.eq.u32 %p1, %r0, 0; setp.eq.u32 %p2, %r0, 32;\n";
   CHECK(found(same + "@%p1 st.global.u32 [%rd2], %r0; @%p2 st.global.u32 [%rd2], %r0;", {.threads = 64}) == "race");

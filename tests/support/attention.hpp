@@ -82,6 +82,33 @@ class attention_problem {
     return all;
   }
 
+  struct largest { double fused = 0, apart = 0; };
+  /// The largest errors of dq with operands that came rotated: as the kernel rotated it back, and as it is when `plain`, which has the same inputs and no rotary tables,
+  /// writes it and somebody else rotates that back and rounds again. Both have run.
+  largest rotary_errors(const attention_problem& plain) const {
+    machine_->wait();
+    const std::vector<std::uint16_t> ours = fetched(0), theirs = plain.fetched(0);
+    largest found;
+    for (std::size_t s = 0; s < c_.lengths.size(); ++s)
+      for (std::int64_t first = offsets_[s]; first < offsets_[s + 1]; first += c_.block)
+        for (std::int64_t h = 0; h < c_.heads; ++h) {
+          const std::int64_t rows = std::min<std::int64_t>(c_.block, offsets_[s + 1] - first);
+          const attention_rule rule{.type = c_.type, .scale = 1.0 / std::sqrt(static_cast<double>(c_.dimension)), .causal = c_.causal};
+          const rotary_rule turn = angles_from(first - offsets_[s]);
+          bounded_matrix wanted = block_gradients(rule, input(0, first, rows, h), input(1, first, rows, h), input(2, first, rows, h), input(3, first, rows, h))[0];
+          rotate_back(wanted, turn);
+          const auto at = [&](std::int64_t i, std::int64_t d) { return output(0).place(first + i, h, static_cast<int>(d)); };
+          bounded_matrix apart(rows, c_.dimension, [&](std::int64_t i, std::int64_t d) { return decode(theirs[at(i, d)], c_.type); });
+          rotate_back(apart, turn);
+          for (std::int64_t i = 0; i < rows; ++i)
+            for (std::int64_t d = 0; d < c_.dimension; ++d) {
+              found.fused = std::max(found.fused, std::abs(decode(ours[at(i, d)], c_.type) - wanted.at(i, d)));
+              found.apart = std::max(found.apart, std::abs(decode(encode(static_cast<float>(apart.at(i, d)), c_.type), c_.type) - wanted.at(i, d)));
+            }
+        }
+    return found;
+  }
+
   verdict check() {
     machine_->wait();
     verdict v;
@@ -102,8 +129,9 @@ class attention_problem {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       const double relative = scores[i].size > 0 ? std::sqrt(scores[i].error / scores[i].size) : 0;
       v.rel_l2 = std::max(v.rel_l2, relative);
-      // 45 dB, for each result by itself; one element alone has no average to speak of
-      if (relative > 5.6e-3 && v.checked > 4096 && v.ok) v = {false, relative, cat(names()[i], ": ", -20 * std::log10(relative), " dB, less than 45"), v.checked};
+      // 45 dB, for each result by itself; one element alone has no average to speak of, nor have gradients where scores are so far apart that nearly all are zero
+      const bool has_average = v.checked > 4096 && !(c_.backward && c_.sigma > 50);
+      if (relative > 5.6e-3 && has_average && v.ok) v = {false, relative, cat(names()[i], ": ", -20 * std::log10(relative), " dB, less than 45"), v.checked};
     }
     return v;
   }

@@ -96,8 +96,25 @@ struct attention_rule {
   bool causal = false;
 };
 
-/// Softmax of scale * q k^T by rows. Bounds: rounded to the type once; scores carry f32 error (a few 2^-20 in the exponent).
+/// Of each row: how far, relative to itself, a probability in f32 may be off. The exponential and the sum have a few 2^-20; a score is a sum in f32 whose terms have
+/// their magnitudes, and an error of it is one of the exponent.
+inline std::vector<double> probability_slack(const attention_rule& rule, const bounded_matrix& q, const bounded_matrix& k) {
+  std::vector<double> slack(static_cast<std::size_t>(q.rows));
+  for (std::int64_t i = 0; i < q.rows; ++i) {
+    double largest = 0;
+    for (std::int64_t j = 0; j < (rule.causal ? i + 1 : k.rows); ++j) {
+      double magnitude = 0;
+      for (std::int64_t d = 0; d < q.cols; ++d) magnitude += std::abs(q.at(i, d) * k.at(j, d));
+      largest = std::max(largest, magnitude * std::abs(rule.scale));
+    }
+    slack[static_cast<std::size_t>(i)] = 0x1p-17 + 0x1p-20 * largest;
+  }
+  return slack;
+}
+
+/// Softmax of scale * q k^T by rows. Bounds: rounded to the type once, and probability_slack().
 inline bounded_matrix probabilities(const attention_rule& rule, const bounded_matrix& q, const bounded_matrix& k) {
+  const std::vector<double> slack = probability_slack(rule, q, k);
   bounded_matrix p = product(q, k.transposed());
   for (std::int64_t i = 0; i < p.rows; ++i) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
@@ -108,7 +125,7 @@ inline bounded_matrix probabilities(const attention_rule& rule, const bounded_ma
     for (std::int64_t j = 0; j < p.cols; ++j) sum += p.at(i, j) = std::exp(p.at(i, j) - largest);
     for (std::int64_t j = 0; j < p.cols; ++j) {
       p.at(i, j) /= sum;
-      p.off(i, j) = (1.1 * roundoff(rule.type) + 0x1p-17) * p.at(i, j) + (rule.type == tile::element::f16 ? 0x1p-25 : 0);
+      p.off(i, j) = (1.1 * roundoff(rule.type) + slack[static_cast<std::size_t>(i)]) * p.at(i, j) + (rule.type == tile::element::f16 ? 0x1p-25 : 0);
     }
   }
   return p;
@@ -118,6 +135,7 @@ inline bounded_matrix block_result(const attention_rule& rule, const bounded_mat
 
 /// dq, dk, dv for the gradient g of the result.
 inline std::vector<bounded_matrix> block_gradients(const attention_rule& rule, const bounded_matrix& q, const bounded_matrix& k, const bounded_matrix& v, const bounded_matrix& g) {
+  const std::vector<double> slack = probability_slack(rule, q, k);
   const bounded_matrix p = probabilities(rule, q, k);
   bounded_matrix magnitudes = g;
   for (std::size_t i = 0; i < g.value.size(); ++i) magnitudes.bound[i] = std::abs(g.value[i]);
@@ -132,7 +150,7 @@ inline std::vector<bounded_matrix> block_gradients(const attention_rule& rule, c
     for (std::int64_t j = 0; j < p.cols; ++j) {
       ds.at(i, j) = p.at(i, j) * (dp.at(i, j) - sum) * rule.scale;
       // f32 errors of p, of dp (accumulated, relative to its magnitudes) and of the row's sum; then one rounding to the type
-      ds.off(i, j) = 0x1p-17 * p.at(i, j) * (dp.off(i, j) + size) * rule.scale + 1.1 * roundoff(rule.type) * std::abs(ds.at(i, j)) + (rule.type == tile::element::f16 ? 0x1p-25 : 0);
+      ds.off(i, j) = slack[static_cast<std::size_t>(i)] * p.at(i, j) * (dp.off(i, j) + size) * rule.scale + 1.1 * roundoff(rule.type) * std::abs(ds.at(i, j)) + (rule.type == tile::element::f16 ? 0x1p-25 : 0);
     }
   }
   return {product(ds, k), product(ds.transposed(), q), product(p.transposed(), g)};

@@ -117,6 +117,7 @@ struct gemm_case {
   std::int64_t pad_a = 0, pad_b = 0, pad_c = 0;  // extra elements in each stored row
   std::int64_t shift = 0;                        // elements by which the base addresses are off
   std::int64_t sample_rows = 0;                  // rows of c that are checked, 0: all
+  std::optional<host::gemm_schedule> schedule = {};  // none: the rule chooses
 };
 
 inline double activate(double x, host::activation a) {
@@ -167,6 +168,7 @@ class gemm_problem {
     o.type = c_.type;
     o.alpha = c_.alpha;
     o.activate = c_.activate;
+    o.schedule = c_.schedule;
     if (c_.bias) o.bias = bias_.where();
     if (c_.residual) o.residual = {residual_->data(), c_.m, c_.n, residual_->stride, false};
     return o;

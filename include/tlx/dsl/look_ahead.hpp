@@ -9,7 +9,8 @@
 
 namespace tlx {
 
-/// A tile of jagged_ahead: part `part` of the Rows tokens. look_ahead() finds the CTA's next tile: to be called once, where there is something to wait for anyway.
+/// A tile of jagged_ahead: part `part` of the Rows tokens. look_ahead() finds the CTA's next tile: to be called once on each way
+/// through the body (or on none), where there is something to wait for anyway.
 struct jagged_ahead_box : jagged_box {
   index part = {};
   std::function<void()> look_ahead = {};

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/dsl/look_ahead.hpp"
@@ -62,8 +63,8 @@ constexpr int attention_backward_ctas(int block, int dimension, bool tensor_memo
 constexpr int attention_rotary_ctas(int block, int dimension, bool tensor_memory, bool rotate_v) {
   return std::max(1, std::min(attention_ctas(block, dimension, tensor_memory), block == 64 ? (dimension == 64 ? 5 - rotate_v : 3) : 1));
 }
-constexpr int attention_rotary_backward_ctas(int block, int dimension, bool tensor_memory, bool halves, bool rotate) {
-  const bool fewer = dimension == 64 || (halves && (tensor_memory || !rotate));
+constexpr int attention_rotary_backward_ctas(int block, int dimension, bool tensor_memory, bool halves, bool rotate, bool rotate_v) {
+  const int fewer = dimension == 64 ? 1 + (rotate_v && rotate) : halves && (tensor_memory || !rotate);
   return std::max(1, attention_backward_ctas(block, dimension, tensor_memory) - fewer);
 }
 
@@ -161,44 +162,90 @@ void block_attention_by_rows(block& cta, const attention_arguments<T>& in, const
   });
 }
 
-/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay.
+/// The columns of a box from `first` on.
+template <class T>
+box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
+  box_of<T, 3> box = tensor.at(t.row, t.head, first).axes(0, 2);
+  box.valid_rows = t.rows.used();
+  return box;
+}
+
+/// The same with two warpgroups of 64 rows and a role that loads ahead of them: one multiplies while the other exponentiates. CTAs stay. Blocks that end in their first
+/// half have half the keys.
 template <class T, int Block, int D>
 void block_attention_by_halves(block& cta, const attention_arguments<T>& in, const attention_options& options = {}) {
   using namespace literals;
-  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
+  constexpr int Rows = Block / 2, ahead = D <= 64 ? 2 : 1;
   auto tiles = cta.persistent(jagged_ahead<Block, Block / Rows>(in.offsets, in.q));
-  auto q = cta.ring<2>("q", shared<T, Rows, D>);
-  auto k = cta.ring<ahead>("k", shared<T, Block, D>), v = cta.ring<ahead>("v", shared<T, Block, D>);
-  const auto key_box = [&](const jagged_box& t) { return keys_of(t, in, options); };
+  constexpr auto half = shared<T, Rows, D>;
+  auto q = cta.ring<2>("q", half);
+  auto k = cta.ring<ahead>("k", half, half), v = cta.ring<ahead>("v", half, half);
   cta.roles(tiles,
     role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
       t.look_ahead();
-      const jagged_box kv = key_box(t);
-      const index first = t.part * Rows;
-      load(q.fill(), in.q.at(t.row + first, t.head, 0).axes(0, 2), hint::evict_last);
-      load(k.fill(), in.k.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
-      load(v.fill(), in.v.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+      const jagged_box kv = keys_of(t, in, options);
+      load(q.fill(), in.q.at(t.row + t.part * Rows, t.head, 0).axes(0, 2), hint::evict_last);
+      const auto both = [&](const auto& ring, const view<T, 3>& from) {
+        auto slot = ring.fill();
+        load(get<0>(slot), from.at(kv.row, kv.head, 0).axes(0, 2), hint::evict_last);
+        load(get<1>(slot), from.at(kv.row + Rows, kv.head, 0).axes(0, 2), hint::evict_last);
+      };
+      both(k, in.k);
+      both(v, in.v);
     }),
     role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_ahead_box& t) {
-      const index first = t.part * Rows;
       constexpr float none = -std::numeric_limits<float>::infinity();
+      using scores = tile_of<float, Rows, Rows>;
+      const index first = t.part * Rows;
       const jagged_box mine{t.row + first, t.head, min(t.rows - first, Rows), t.position + first};
-      const auto raw = [&] {
-        auto qs = q.drain();
-        auto ks = k.drain();
-        auto s = mma(qs, transpose(ks));
-        t.look_ahead();
-        return read(s);
-      }();
-      const auto scaled = raw * in.scale_log2;
-      auto x = cta.carry(options.causal ? where(row_index<Rows, 1>(cta.home()) + first >= col_index<1, Block>(cta.home()), scaled, none) : scaled);
-      when(t.rows < Block, [&] { x.set(where(t.key_mask<Block>(), x.get(), none)); });
-      const auto e = exp2(x.get() - row_max(x.get()));
-      const auto norm = rcp(row_sum(e));
-      auto vs = v.drain();
-      clear_from(vs, t.rows);
-      auto o = mma(cast<T>(e), vs);
-      store(in.o[mine], cast<T>(read(o) * norm));
+      // Scores of the keys of one half, those that are seen.
+      const auto seen = [&](const scores& raw, const index& from) {
+        const auto keys = col_index<1, Rows>(cta.home()) + from;
+        auto x = cta.carry(raw * in.scale_log2);
+        if (options.causal) x.set(where(row_index<Rows, 1>(cta.home()) + first >= keys, x.get(), none));
+        when(t.rows < from + Rows, [&] { x.set(where(keys < t.rows, x.get(), none)); });
+        return x;
+      };
+      std::vector<tile_cell<T, Rows, 64>> out;  // as many columns as one store takes
+      for (int d = 0; d < D; d += 64) out.push_back(cta.carry(cast<T>(splat<float, Rows, 64>(cta.home(), 0.0f))));
+      const auto finish = [&](const auto& o, const auto& norm) {
+        for (int d = 0; d < D; d += 64) out[static_cast<std::size_t>(d / 64)].set(cast<T>(read_columns<64>(o, d) * norm));
+      };
+      const auto attend = [&](bool whole) {
+        std::optional<tile_cell<float, Rows, Rows>> low, high;
+        {
+          auto qs = q.drain();
+          auto ks = k.drain();
+          const index zero = constant(cta.home(), 0);
+          auto s = mma(qs, transpose(get<0>(ks)));
+          if (whole) {
+            auto more = mma(qs, transpose(get<1>(ks)));
+            t.look_ahead();
+            low.emplace(seen(read(s), zero));
+            high.emplace(seen(read(more), zero + Rows));
+          } else {
+            t.look_ahead();
+            low.emplace(seen(read(s), zero));
+          }
+        }
+        const auto top = whole ? max(row_max(low->get()), row_max(high->get())) : row_max(low->get());
+        const auto e = exp2(low->get() - top);
+        auto vs = v.drain();
+        clear_from(get<0>(vs), t.rows);
+        if (whole) {
+          const auto f = exp2(high->get() - top);
+          clear_from(get<1>(vs), t.rows - Rows);
+          auto o = mma(cast<T>(e), get<0>(vs));
+          mma(o, cast<T>(f), get<1>(vs), accumulate(true));
+          finish(o, rcp(row_sum(e) + row_sum(f)));
+        } else {
+          auto o = mma(cast<T>(e), get<0>(vs));
+          finish(o, rcp(row_sum(e)));
+        }
+      };
+      when(t.rows > Rows, [&] { attend(true); });
+      when(t.rows <= Rows, [&] { attend(false); });
+      for (int d = 0; d < D; d += 64) store(columns_from(in.o, mine, d), out[static_cast<std::size_t>(d / 64)].get());
     }));
 }
 
@@ -433,170 +480,6 @@ void block_attention_backward_by_parts(block& cta, const attention_backward_argu
   });
 }
 
-/// Numbers of R rows as an operand of 16 columns whose product with ones_for_rows() is the number itself in float32: three rounded pieces, each at a scale of its own, so
-/// that no piece of a number below 2^31 is infinite in f16.
-template <class T, int R>
-tile_of<T, R, 16> rows_as_operand(const tile_of<float, R, 1>& x) {
-  dsl::context& c = x.home();
-  const auto rounded = [](const auto& v) { return cast<float>(cast<T>(v)); };
-  const auto high = rounded(x * 0x1p-15f), rest = x - high * 0x1p15f, middle = rounded(rest * 0x1p-4f), low = rounded((rest - middle * 0x1p4f) * 0x1p7f);
-  const auto column = col_index<1, 16>(c);
-  const auto zero = splat<float, R, 16>(c, 0.0f);
-  return cast<T>(where(column == 0, zero + high, where(column == 1, zero + middle, where(column == 2, zero + low, zero))));
-}
-template <class T, int R>
-tile_of<T, R, 16> ones_for_rows(dsl::context& c) {
-  const auto column = col_index<1, 16>(c);
-  const auto zero = splat<float, R, 16>(c, 0.0f);
-  return cast<T>(where(column == 0, zero + 0x1p15f, where(column == 1, zero + 0x1p4f, where(column == 2, zero + 0x1p-7f, zero))));
-}
-
-/// block_attention_backward() of blocks whose scores are too many for one CTA, as a walk over halves of Rows tokens: a tile is a whole block, so that statistics are found
-/// once. For each half of queries: maximum, sum and rowsum(p * dp) over all keys, then dq. For each half of keys everything transposed: dk, dv over all queries, the left
-/// operands of both in registers. There a query is a column, and its statistics come into the scores as 16 more columns of the product (rows_as_operand): they
-/// need no registers, and no threads that exchange them. A role of its own loads ahead. dv and dk are walks of their own, because of registers.
-template <class T, int Block, int D>
-void block_attention_backward_by_halves(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
-  using namespace literals;
-  constexpr int Rows = 128, ahead = D <= 64 ? 2 : 1;
-    using vector = tile_of<float, Rows, 1>;
-  constexpr float none = -std::numeric_limits<float>::infinity();
-  dsl::context& c = cta.home();
-  auto tiles = cta.persistent(jagged<Block>(in.offsets, in.q));
-  constexpr auto operand = shared<T, Rows, D>;
-  auto kept = cta.ring<ahead>("kept", operand, operand);                         // q and do of some queries, or k and v of some keys
-  auto one = cta.ring<2>("k or q", operand), two = cta.ring<ahead>("v or do", operand);  // of the others, in turn
-  auto statistics = cta.ring<1>("statistics", shared<T, Rows, 16>, shared<T, Rows, 16>);
-  auto units = cta.ring<1>("ones", shared<T, Rows, 16>);
-  cta.roles(tiles,
-    role("load", 1_warp, registers{24}, [&](const jagged_box& t) {
-      const index parts = max(ceil_div(t.rows, Rows), 1);
-      const auto box = [&](const view<T, 3>& tensor, const index& i) { return tensor.at(t.row + i * Rows, t.head, 0).axes(0, 2); };
-      const auto walk = [&](const view<T, 3>& own, const view<T, 3>& own_too, const view<T, 3>& a, const view<T, 3>& b, int times) {
-        for_each(parts, [&](const index& i) {
-          {
-            auto slot = kept.fill();
-            load(get<0>(slot), box(own, i), hint::evict_last);
-            load(get<1>(slot), box(own_too, i), hint::evict_last);
-          }
-          for (int n = 0; n < times; ++n)
-            for_each(parts, [&](const index& j) {
-              load(one.fill(), box(a, j), hint::evict_last);
-              load(two.fill(), box(b, j), hint::evict_last);
-            });
-        });
-      };
-      walk(in.q, in.d_o, in.k, in.v, 2);
-      walk(in.k, in.v, in.q, in.d_o, 2);
-    }),
-    role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_box& t) {
-      const index parts = max(ceil_div(t.rows, Rows), 1);
-      const auto part = [&](const index& i) { return jagged_box{t.row + i * Rows, t.head, min(t.rows - i * Rows, Rows), t.position + i * Rows}; };
-      const auto zeros = splat<float, Rows, 1>(c, 0.0f);
-      tile_cell<float, Rows, 1> level[2] = {cta.carry(zeros), cta.carry(zeros)}, delta[2] = {cta.carry(zeros), cta.carry(zeros)};
-      const auto of_part = [&](const tile_cell<float, Rows, 1>* all, const index& i) {
-        auto found = cta.carry(all[0].get());
-        when(i > 0, [&] { found.set(all[1].get()); });
-        return found.get();
-      };
-      // The next round's scores want the registers of this round's operand.
-      const auto settle = [](const auto& sum) { write(sum, read(sum)); };
-      for_each(parts, [&](const index& i) {
-        auto own = kept.drain();
-        clear_from(get<0>(own), t.rows - i * Rows);
-        clear_from(get<1>(own), t.rows - i * Rows);
-        auto top = cta.carry(splat<float, Rows, 1>(c, none)), sum = cta.carry(zeros), weighted = cta.carry(zeros);
-        // body(scores times log2(e), product for dp, slot of k) for each part of keys
-        const auto over_keys = [&](const auto& body) {
-          for_each(parts, [&](const index& j) {
-            auto ks = one.drain();
-            auto vs = two.drain();
-            clear_from(ks, t.rows - j * Rows);
-            clear_from(vs, t.rows - j * Rows);
-            auto dp = mma(get<1>(own), transpose(vs));
-            auto s = mma(get<0>(own), transpose(ks));
-            const auto keys = col_index<1, Rows>(c) + j * Rows;
-            const auto valid = where(keys < t.rows, read(s) * in.scale_log2, none);
-            body(j, options.causal ? where(row_index<Rows, 1>(c) + i * Rows >= keys, valid, none) : valid, dp, ks);
-          });
-        };
-        over_keys([&](const index&, const auto& x, const auto& dp, const auto&) {
-          const vector before = top.get(), now = max(before, row_max(x)), shrink = exp2(before - now);
-          const auto e = exp2(x - now);
-          top.set(now);
-          sum.set(sum.get() * shrink + row_sum(e));
-          weighted.set(weighted.get() * shrink + row_sum(e * read(dp)));
-        });
-        const vector mine = top.get() + log2(sum.get()), inner = weighted.get() * rcp(sum.get());
-        for (int n = 0; n < 2; ++n)
-          when(n ? i > 0 : i < 1, [&] {
-            level[n].set(mine);
-            delta[n].set(inner);
-          });
-        auto dq = cta.make(accumulator<float, Rows, D>);
-        over_keys([&](const index& j, const auto& x, const auto& dp, const auto& ks) {
-          const auto p = exp2(x - mine);
-          mma(dq, cast<T>(p * (read(dp) - inner) * in.scale), ks, accumulate(j > 0));
-          settle(dq);
-        });
-        store(in.dq[part(i)], cast<T>(read(dq)));
-      });
-      write(units.fill(), ones_for_rows<T, Rows>(c));
-      const auto ones = units.drain();
-      for_each(parts, [&](const index& j) {
-        auto own = kept.drain();
-        clear_from(get<0>(own), t.rows - j * Rows);
-        clear_from(get<1>(own), t.rows - j * Rows);
-        // body(transposed probabilities, product for dp, slot of q, slot of do) for each part of queries
-        const auto over_queries = [&](bool with_dp, const auto& body) {
-          for_each(parts, [&](const index& i) {
-            {
-              auto slot = statistics.fill();
-              write(get<0>(slot), rows_as_operand<T, Rows>(-of_part(level, i) / in.scale_log2));
-              write(get<1>(slot), rows_as_operand<T, Rows>(-of_part(delta, i)));
-            }
-            auto known = statistics.drain();
-            auto qs = one.drain();
-            auto gs = two.drain();
-            clear_from(qs, t.rows - i * Rows);
-            clear_from(gs, t.rows - i * Rows);
-            std::optional<decltype(mma(get<1>(own), transpose(gs)))> dp;
-            if (with_dp) {
-              dp.emplace(mma(get<1>(own), transpose(gs)));
-              mma(*dp, ones, transpose(get<1>(known)), accumulate(true));
-            }
-            auto s = mma(get<0>(own), transpose(qs));
-            mma(s, ones, transpose(get<0>(known)), accumulate(true));
-            const auto p = exp2(read(s) * in.scale_log2);
-            const auto seen = row_index<Rows, 1>(c) + j * Rows <= col_index<1, Rows>(c) + i * Rows;
-            body(i, options.causal ? where(seen, p, 0.0f) : p, dp, qs, gs);
-          });
-        };
-        auto dv = cta.make(accumulator<float, Rows, D>), dk = cta.make(accumulator<float, Rows, D>);
-        const auto add_to_dv = [&](const index& i, const auto& p, const auto&, const auto&, const auto& gs) {
-          mma(dv, cast<T>(p), gs, accumulate(i > 0));
-          settle(dv);
-        };
-        const auto add_to_dk = [&](const index& i, const auto& p, const auto& dp, const auto& qs, const auto&) {
-          mma(dk, cast<T>(p * read(*dp) * in.scale), qs, accumulate(i > 0));
-          settle(dk);
-        };
-        over_queries(false, add_to_dv);
-        store(in.dv[part(j)], cast<T>(read(dv)));
-        over_queries(true, add_to_dk);
-        store(in.dk[part(j)], cast<T>(read(dk)));
-      });
-    }));
-}
-
-/// The columns of a box from `first` on.
-template <class T>
-box_of<T, 3> columns_from(const view<T, 3>& tensor, const jagged_box& t, int first) {
-  box_of<T, 3> box = tensor.at(t.row, t.head, first).axes(0, 2);
-  box.valid_rows = t.rows.used();
-  return box;
-}
-
 /// Which columns a rotary embedding turns together: column i and i + D / 2, or 2i and 2i + 1.
 enum class rotary_pairs { halves, neighbours };
 
@@ -700,7 +583,7 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
   using operand = rotary_tile<T, Block, D, Pairs>;
   using whole = rotary_tile<T, Block, D, rotary_pairs::neighbours>;
   cta.warps({Block / 16});
-  cta.per_processor(attention_rotary_backward_ctas(Block, D, cta.has_tensor_memory(), operand::halves, options.rotate));
+  cta.per_processor(attention_rotary_backward_ctas(Block, D, cta.has_tensor_memory(), operand::halves, options.rotate, options.rotate_v));
   cta.tile(jagged<Block>(in.offsets, in.q), [&](const jagged_box& t) {
     const index angle = options.by_token ? t.row : t.position;
     using angles = tile_of<float, Block, D / 2>;
@@ -756,6 +639,7 @@ void block_attention_rotary_backward(block& cta, const attention_rotary_backward
       } else {
         value::load_into(d_o.fill(), in.d_o, t);
         value::load_into(v.fill(), in.v, t);
+        table();
         gradients(q.drain(), k.drain(), v.drain());
       }
     };

@@ -30,53 +30,6 @@ tile_of<float, Rows, 8> eight_times(const tile_of<float, Rows, 1>& column) { ret
 template <int Rows>
 tile_of<float, Rows, 1> one_of(const tile_of<float, Rows, 8>& columns) { return row_max(columns); }
 
-// As gemm_in_turns, and four more warps that only read rows: what reads a stage must fence before it lets go, and a warp that has products in flight would wait for them there.
-template <class T, class Plan, class Epilogue, class Arguments, class Tiles>
-void normed_gemm_in_turns(block& cta, const Arguments& in, Epilogue epilogue, const Tiles& tiles) {
-  using namespace literals;
-  constexpr int n = Plan::n, k = Plan::k;
-  auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<T, n, k>);
-  auto factors = cta.ring<2>("factors", shared_column<64>, shared_column<64>);
-  auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
-  cta.roles(tiles, role("load", 1_warp, registers{40}, [&](const grid_box& t) {
-    for_each(k_tiles(), [&](index i) {
-      auto slot = operands.fill();
-      load(get<0>(slot), in.a.at(t.row, i * k));
-      load(get<1>(slot), in.a.at(t.row + 64, i * k));
-      load(get<2>(slot), in.b.at(t.col, i * k));
-    });
-  }), role("squares", 4_warps, registers{72}, [&](const grid_box&) {
-    auto of_top = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f)), of_bottom = cta.carry(splat<float, 64, 1>(cta.home(), 0.0f));
-    for_each(k_tiles(), [&](index) {
-      auto slot = operands.drain();
-      const auto add = [&](auto& squares, const auto& part) {
-        const auto x = cast<float>(read(part));
-        squares.set(squares.get() + row_sum(x * x));
-      };
-      add(of_top, get<0>(slot));
-      add(of_bottom, get<1>(slot));
-    });
-    auto slot = factors.fill();
-    write(get<0>(slot), eight_times(rms_factor(of_top.get(), in.a.extent(1), in.epsilon)));
-    write(get<1>(slot), eight_times(rms_factor(of_bottom.get(), in.a.extent(1), in.epsilon)));
-  }), role("mma", 4_warps, registers{200}, [&](const grid_box& t) {
-    const auto top = cta.make(accumulator<float, 64, n>), bottom = cta.make(accumulator<float, 64, n>);
-    for_each(k_tiles(), [&](index i) {
-      auto slot = operands.drain();
-      mma(top, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
-      mma(bottom, get<1>(slot), transpose(get<2>(slot)), accumulate(i > 0));
-    });
-    auto slot = factors.drain();
-    const auto by_top = cta.carry(one_of(read(get<0>(slot)))), by_bottom = cta.carry(one_of(read(get<1>(slot))));
-    const auto finish = [&](const auto& sums, const auto& by, int first_row) {
-      const grid_box half = rows_from(t, first_row);
-      store(in.c[half], cast<T>(epilogue(read(sums) * by.get(), in, half)));
-    };
-    finish(top, by_top, 0);
-    finish(bottom, by_bottom, 64);
-  }).in_turns());
-}
-
 }  // namespace detail
 
 /// c = epilogue(rms(a) * b): each row of a is divided by sqrt(mean of its squares + epsilon). That is a factor of the row's sums, so the products run on a
@@ -90,7 +43,7 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   auto tiles = cta.persistent(grid_of<m, n>(in.c));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<T, n, k>);
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
-  auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
+  auto loading = role("load", Plan::by_threads ? 4_warps : 1_warp, registers{Plan::by_threads ? 0 : 24}, [&](const grid_box& t) {
     for_each(k_tiles(), [&](index i) {
       auto slot = ab.fill();
       load(get<0>(slot), in.a.at(t.row, i * k));
@@ -102,12 +55,16 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
     return row_sum(x * x);
   };
   const auto factor = [&](const tile_of<float, m, 1>& squares) { return detail::rms_factor(squares, in.a.extent(1), in.epsilon); };
-  const auto finish = [&](const auto& sums, const tile_of<float, m, 1>& by, const grid_box& t) { store(in.c[t], cast<T>(epilogue(sums * by, in, t))); };
+  const auto finish = [&](const auto& sums, const tile_of<float, m, 1>& by, const grid_box& t) {
+    constexpr int width = 64;  // of what is in hand at a time
+    for (int first = 0; first < n; first += width) {
+      const grid_box piece{t.row, t.col + constant(t.col.home(), first)};
+      store(in.c[piece], cast<T>(epilogue(read_columns<width>(sums, first) * by, in, piece)));
+    }
+  };
 
-  if constexpr (Plan::turns)
-    if (!cta.has_tensor_memory()) return detail::normed_gemm_in_turns<T, Plan>(cta, in, epilogue, tiles);
   if (!cta.has_tensor_memory()) {  // who multiplies a stage reads it too, while its products run
-    cta.roles(tiles, loading, role("mma", warp_count{m / 16}, [&](const grid_box& t) {
+    cta.roles(tiles, loading, role("mma", warp_count{m / 16}, registers{Plan::by_threads ? 0 : 240}, [&](const grid_box& t) {
       auto acc = cta.make(accumulator<float, m, n>);
       auto squares = cta.carry(splat<float, m, 1>(cta.home(), 0.0f));
       for_each(k_tiles(), [&](index i) {
@@ -115,7 +72,7 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
         mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
         squares.set(squares.get() + squares_of(get<0>(slot)));
       });
-      finish(read(acc), factor(squares.get()), t);
+      finish(acc, factor(squares.get()), t);
     }));
     return;
   }
@@ -139,7 +96,8 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
     }),
     role("epilogue", 4_warps, registers{Plan::by_threads ? 0 : 256}, [&](const grid_box& t) {
       const auto by = detail::one_of(read(factors.drain()));
-      finish(read(d.drain()), by, t);
+      auto sums = d.drain();
+      finish(sums.template part<0>(), by, t);
     }));
 }
 

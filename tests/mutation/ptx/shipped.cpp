@@ -27,7 +27,9 @@ template <class Problem, class Case> void add(std::vector<subject>& all, const s
 std::vector<subject> shipped(const std::string& target, const wanted& is_wanted) {
   std::vector<subject> all;
   if (is_wanted("gemm_narrow_bias")) add<problems::gemm_problem>(all, target, "gemm_narrow_bias", problems::gemm_case{.m = 128 * 5 - 6, .n = 112, .k = 64 * 6, .bias = true});
-  if (is_wanted("gemm_wide")) add<problems::gemm_problem>(all, target, "gemm_wide", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5});
+  if (is_wanted("gemm_wide")) add<problems::gemm_problem>(all, target, "gemm_wide", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5, .schedule = host::gemm_schedule{.rows = 128, .cols = 256}});
+  if (is_wanted("gemm_turns") && target == "sm_90a")
+    add<problems::gemm_problem>(all, target, "gemm_turns", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5, .schedule = host::gemm_schedule{.rows = 128, .cols = 128, .in_turns = true}});
   if (is_wanted("attention_64")) add<problems::attention_problem>(all, target, "attention_64", problems::attention_case{.lengths = {65, 130, 10}, .heads = 1, .dimension = 64, .extra_tokens = 70});
   if (is_wanted("attention_128")) add<problems::attention_problem>(all, target, "attention_128", problems::attention_case{.lengths = {65, 70}, .heads = 2, .dimension = 128, .extra_tokens = 70});
   return all;
