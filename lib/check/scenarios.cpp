@@ -129,6 +129,7 @@ class chooser {
   std::vector<planned> run() {
     for (const ir::op* loop : p_.loops) choose_for(*loop);
     for (const ir::op* branch : p_.branches) choose_for_branch(*branch);
+    for (const ir::op* loop : seldom_) choose_for_seldom(*loop);
     std::vector<planned> all;
     size_t rounds = 1, tiles = 1, between = 0;
     for (const auto& [l, c] : choices_) {
@@ -151,6 +152,12 @@ class chooser {
         for (size_t i = 0; i < rounds; ++i) add(all, moved(with(i, usual_tile), l, many_));  // several tiles of one sequence, which leave rings at every stage
       if (!c.outer.empty())  // a list of tiles that one role walks in its outermost loop and another in its innermost
         for (std::int64_t v : c.inner) add(all, moved(with(few, usual_tile), l, v));
+    }
+    for (const auto& [one, other] : pairs_) {
+      scenario s = with(few, usual_tile);
+      s[static_cast<size_t>(one.first)] = one.second;
+      s[static_cast<size_t>(other.first)] = other.second;
+      add(all, {s});
     }
     const size_t made = all.size();
     for (size_t l = 0; l < p_.leaves.size(); ++l)
@@ -283,6 +290,33 @@ class chooser {
       for (std::int64_t v : list) add_once(outer ? c.outer : c.inner, v);
       return;
     }
+    seldom_.push_back(&loop);
+  }
+
+  // Loops that no size alone makes run as often as wanted, such as that over the blocks of keys on a causal mask's diagonal: two sizes that make them run.
+  void choose_for_seldom(const ir::op& loop) {
+    std::set<int> leaves;
+    for (value v : loop.operands) values_.leaves_of(v, leaves);
+    const std::vector<int> all = movable(leaves);
+    for (int l : all)
+      if (p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale) return;  // the lengths of sequences and their number together would make runs too long
+    for (const std::int64_t wanted : {2, 1})
+      for (size_t i = 0; i < all.size(); ++i)
+        for (size_t j = i + 1; j < all.size(); ++j) {
+          std::vector<pair> found;
+          for (const std::int64_t a : {128, 129, 200, 256, 300, 400, 600})
+            for (const std::int64_t b : {128, 129, 200, 256, 300, 400, 600}) {
+              scenario s = base_;
+              s[static_cast<size_t>(all[i])] = a;
+              s[static_cast<size_t>(all[j])] = b;
+              if (trips(loop, s).value_or(0) >= wanted) found.push_back({{all[i], a}, {all[j], b}});
+            }
+          if (found.empty()) continue;
+          // Other loops make other numbers of rounds with each.
+          const size_t few = std::min<size_t>(6, found.size());
+          for (size_t n = 0; n < few; ++n) pairs_.push_back(found[few == 1 ? 0 : n * (found.size() - 1) / (few - 1)]);
+          return;
+        }
   }
 
   void choose_for_branch(const ir::op& branch) {
@@ -309,6 +343,7 @@ class chooser {
     }
   }
 
+  using pair = std::pair<std::pair<int, std::int64_t>, std::pair<int, std::int64_t>>;  // two leaves, and what they are
   static constexpr std::int64_t many_ = 1000;  // so long a sequence has several tiles
   program& p_;
   expressions values_;
@@ -316,6 +351,8 @@ class chooser {
   std::int64_t stages_ = 2;
   std::map<int, choice> choices_;
   std::set<int> in_loops_;  // leaves that bounds depend on
+  std::vector<const ir::op*> seldom_;
+  std::vector<pair> pairs_;
 };
 
 }  // namespace

@@ -325,3 +325,15 @@ TEST_CASE("a ring of many slots is left at each of them") {
   // The cells that the last wait of all has read.
   CHECK(not_found(*k, {"keep-phase", "keep-stage"}) == std::set<std::string>{"keep-phase at var.set in load, ab_parity #8", "keep-stage at var.set in load, ab_stage #8"});
 }
+
+TEST_CASE("a loop that only two sizes together make run is run") {
+  auto k = trace<arguments>("two_sizes", "sm_90a", [](block& cta, const arguments& in) {
+    auto ring = cta.ring<2>("ab", shared<bf16, 64, 64>);
+    const auto rounds = [&] { return min(in.x.extent(1), in.y.extent(1)) / 128; };
+    cta.roles(cta.persistent(grid_of<64, 4096>(in.x)), role("load", 1_warp, [&](const grid_box& t) { for_each(rounds(), [&](tlx::index i) { load(ring.fill(), in.x.at(t.row, i * 64)); }); }),
+              role("use", 4_warps, [&](const grid_box& t) { for_each(rounds(), [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(ring.drain())); }); }));
+  });
+  test::run_passes(*k);
+  is_clean(*k);
+  CHECK(not_found(*k, {"drop-arrive", "drop-expect", "drop-load"}).empty());
+}
