@@ -440,7 +440,9 @@ class machine {
     const warp* first = nullptr;
     for (const warp& w : warps_) {
       all = all && w.done;
-      if (!w.done && (!first || (first->why != blocked::phase && w.why == blocked::phase))) first = &w;
+      // Nobody gives registers back from where roles wait: who waits for registers is why the others wait.
+      const auto rank = [](const warp& each) { return each.why == blocked::registers ? 2 : each.why == blocked::phase ? 1 : 0; };
+      if (!w.done && (!first || rank(w) > rank(*first))) first = &w;
     }
     if (!all) deadlock(*first);
     for (auto& [at, b] : barriers_)

@@ -27,6 +27,13 @@ class expressions {
   }
 
   std::optional<std::int64_t> at(value v, const scenario& with) const { return evaluate(v, with, 0); }
+  /// With cells as they are made, as loop indices stand at their first round: the length of the first of many sequences, which a loop has to find first.
+  std::optional<std::int64_t> at_first(value v, const scenario& with) {
+    first_ = true;
+    const auto found = evaluate(v, with, 0);
+    first_ = false;
+    return found;
+  }
 
   void leaves_of(value v, std::set<int>& found, int depth = 0) const {
     if (depth > 200) return;
@@ -76,7 +83,7 @@ class expressions {
     if (o.is(opcode::warp_id) || o.is(opcode::lane_id)) return std::nullopt;
     if (o.is(opcode::var_get)) {  // a cell that is never set again
       const ir::op* made = o.operands[0]->owner;
-      if (!made || set_.count(o.operands[0]) || made->operands.empty()) return std::nullopt;
+      if (!made || (!first_ && set_.count(o.operands[0])) || made->operands.empty()) return std::nullopt;
       return evaluate(made->operands[0], with, depth + 1);
     }
     if (o.is(opcode::global_load)) {
@@ -100,10 +107,12 @@ class expressions {
   std::map<value, int> parameters_;
   std::map<value, const ir::op*> loops_;
   std::set<value> set_;
+  bool first_ = false;
 };
 
 struct choice {
   std::vector<std::int64_t> inner, outer, branches;  // values of one leaf that make loops and branches do what they should
+  std::vector<std::int64_t> between;                 // for the numbers of rounds between 1 and stages - 1
 };
 
 void add_once(std::vector<std::int64_t>& list, std::int64_t v) {
@@ -120,24 +129,35 @@ class chooser {
   std::vector<planned> run() {
     for (const ir::op* loop : p_.loops) choose_for(*loop);
     for (const ir::op* branch : p_.branches) choose_for_branch(*branch);
+    for (const ir::op* loop : seldom_) choose_for_seldom(*loop);
     std::vector<planned> all;
-    size_t rounds = 1, tiles = 1;
+    size_t rounds = 1, tiles = 1, between = 0;
     for (const auto& [l, c] : choices_) {
-      if (c.outer.empty()) rounds = std::max(rounds, c.inner.size());
+      if (c.outer.empty()) rounds = std::max(rounds, c.inner.size()), between = std::max(between, c.between.size());
       tiles = std::max(tiles, c.outer.size());
     }
     const size_t usual_tile = std::min<size_t>(2, tiles - 1), usual_round = std::min<size_t>(4, rounds - 1), few = std::min<size_t>(1, rounds - 1);
     for (size_t i = 0; i < rounds; ++i) add(all, {with(i, usual_tile)});
     for (size_t t = 0; t < tiles; ++t)
       if (t != usual_tile) add(all, {with(usual_round, t)});
-    if (tiles > 1)
+    if (tiles > 1) {
       for (size_t i = 0; i < rounds; ++i) add(all, {with(i, 1)});  // rings are left at every stage
+      for (size_t i = 0; i < between; ++i) add(all, {with(i, 1, true)});
+    }
     for (size_t i = 0; i <= few; ++i) add(all, {with(i, tiles - 1)});  // what a tile leaves to the next, twice, where hardly a round runs between
     for (const auto& [l, c] : choices_) {
       for (std::int64_t v : c.branches)
         for (size_t i : {usual_round, few}) add(all, moved(with(i, usual_tile), l, v));
+      if (p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale && !c.branches.empty())
+        for (size_t i = 0; i < rounds; ++i) add(all, moved(with(i, usual_tile), l, many_));  // several tiles of one sequence, which leave rings at every stage
       if (!c.outer.empty())  // a list of tiles that one role walks in its outermost loop and another in its innermost
         for (std::int64_t v : c.inner) add(all, moved(with(few, usual_tile), l, v));
+    }
+    for (const auto& [one, other] : pairs_) {
+      scenario s = with(few, usual_tile);
+      s[static_cast<size_t>(one.first)] = one.second;
+      s[static_cast<size_t>(other.first)] = other.second;
+      add(all, {s});
     }
     const size_t made = all.size();
     for (size_t l = 0; l < p_.leaves.size(); ++l)
@@ -181,11 +201,11 @@ class chooser {
     made.together = std::move(s);
     return made;
   }
-  scenario with(size_t round, size_t tile) const {
+  scenario with(size_t round, size_t tile, bool between = false) const {
     scenario s = base_;
     for (const auto& [l, c] : choices_) {
       if (!c.outer.empty()) s[static_cast<size_t>(l)] = c.outer[std::min(tile, c.outer.size() - 1)];
-      else if (!c.inner.empty()) s[static_cast<size_t>(l)] = c.inner[std::min(round, c.inner.size() - 1)];
+      else if (const auto& list = between && !c.between.empty() ? c.between : c.inner; !list.empty()) s[static_cast<size_t>(l)] = list[std::min(round, list.size() - 1)];
     }
     // Sizes that no loop depends on are those of their axis elsewhere: views that are used side by side are mostly of one size.
     for (size_t i = 0; i < s.size(); ++i) {
@@ -214,8 +234,12 @@ class chooser {
     return found;
   }
 
-  std::optional<std::int64_t> trips(const ir::op& loop, const scenario& s) const {
-    const auto low = values_.at(loop.operands[0], s), high = values_.at(loop.operands[1], s), stride = values_.at(loop.operands[2], s);
+  std::optional<std::int64_t> trips(const ir::op& loop, const scenario& s) {
+    const auto bound = [&](int i) {
+      const auto known = values_.at(loop.operands[static_cast<size_t>(i)], s);
+      return known ? known : values_.at_first(loop.operands[static_cast<size_t>(i)], s);
+    };
+    const auto low = bound(0), high = bound(1), stride = bound(2);
     if (!low || !high || !stride || *stride <= 0) return std::nullopt;
     return *high <= *low ? 0 : (*high - *low + *stride - 1) / *stride;
   }
@@ -247,21 +271,52 @@ class chooser {
         s[static_cast<size_t>(l)] = v;
         return trips(loop, s).value_or(-1);
       };
-      for (std::int64_t n : wanted) {
+      const auto find = [&](std::int64_t n) -> std::optional<std::int64_t> {
         std::int64_t low = 0, high = 1 << 20;
-        if (rounds(high) < n || rounds(high) < 0) continue;
+        if (rounds(high) < n || rounds(high) < 0) return std::nullopt;
         while (low < high) {
           const std::int64_t middle = (low + high) / 2;
           if (rounds(middle) >= n) high = middle;
           else low = middle + 1;
         }
-        if (rounds(low) == n) list.push_back(low);
-      }
+        return rounds(low) == n ? std::optional(low) : std::nullopt;
+      };
+      for (std::int64_t n : wanted)
+        if (const auto v = find(n)) list.push_back(*v);
       if (list.size() < 3) continue;
       choice& c = choices_[l];
+      for (std::int64_t n = 2; !outer && n < stages_ - 1; ++n)
+        if (const auto v = find(n)) add_once(c.between, *v);
       for (std::int64_t v : list) add_once(outer ? c.outer : c.inner, v);
       return;
     }
+    seldom_.push_back(&loop);
+  }
+
+  // Loops that no size alone makes run as often as wanted, such as that over the blocks of keys on a causal mask's diagonal: two sizes that make them run.
+  void choose_for_seldom(const ir::op& loop) {
+    std::set<int> leaves;
+    for (value v : loop.operands) values_.leaves_of(v, leaves);
+    const std::vector<int> all = movable(leaves);
+    for (int l : all)
+      if (p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale) return;  // the lengths of sequences and their number together would make runs too long
+    for (const std::int64_t wanted : {2, 1})
+      for (size_t i = 0; i < all.size(); ++i)
+        for (size_t j = i + 1; j < all.size(); ++j) {
+          std::vector<pair> found;
+          for (const std::int64_t a : {128, 129, 200, 256, 300, 400, 600})
+            for (const std::int64_t b : {128, 129, 200, 256, 300, 400, 600}) {
+              scenario s = base_;
+              s[static_cast<size_t>(all[i])] = a;
+              s[static_cast<size_t>(all[j])] = b;
+              if (trips(loop, s).value_or(0) >= wanted) found.push_back({{all[i], a}, {all[j], b}});
+            }
+          if (found.empty()) continue;
+          // Other loops make other numbers of rounds with each.
+          const size_t few = std::min<size_t>(6, found.size());
+          for (size_t n = 0; n < few; ++n) pairs_.push_back(found[few == 1 ? 0 : n * (found.size() - 1) / (few - 1)]);
+          return;
+        }
   }
 
   void choose_for_branch(const ir::op& branch) {
@@ -283,17 +338,21 @@ class chooser {
         add_once(choices_[l].branches, *no);
       }
       if (contents)
-        for (std::int64_t v : {0, 1, 17, 40, 63, 64, 100}) add_once(choices_[l].branches, v);
+        for (std::int64_t v : {std::int64_t{0}, std::int64_t{1}, std::int64_t{17}, std::int64_t{40}, std::int64_t{63}, std::int64_t{64}, std::int64_t{100}, many_}) add_once(choices_[l].branches, v);
       if (yes && no) return;
     }
   }
 
+  using pair = std::pair<std::pair<int, std::int64_t>, std::pair<int, std::int64_t>>;  // two leaves, and what they are
+  static constexpr std::int64_t many_ = 1000;  // so long a sequence has several tiles
   program& p_;
   expressions values_;
   scenario base_;
   std::int64_t stages_ = 2;
   std::map<int, choice> choices_;
   std::set<int> in_loops_;  // leaves that bounds depend on
+  std::vector<const ir::op*> seldom_;
+  std::vector<pair> pairs_;
 };
 
 }  // namespace

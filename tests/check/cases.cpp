@@ -270,3 +270,70 @@ TEST_CASE("roles that take their bounds and conditions from two views of one siz
   const check::verdict v = check::check_protocol(*k);
   CHECK_MESSAGE(v.findings.empty(), check::to_string(v));
 }
+
+namespace {
+
+// Operators and sites of the mutants by these operators in which the check finds nothing.
+std::set<std::string> not_found(const ir::kernel& k, const std::set<std::string>& operators) {
+  std::set<std::string> found;
+  mutation::for_each_mutant(k, [&](mutation::mutant& m) {
+    if (operators.count(m.name) && check::check_protocol(*m.kernel).findings.empty()) found.insert(m.name + " at " + m.site);
+  });
+  return found;
+}
+
+struct jagged_arguments {
+  TLX_ARGUMENTS(jagged_arguments, (view<bf16, 3>, x), (view<bf16, 3>, y), (view<std::int32_t, 1>, offsets));
+};
+
+}  // namespace
+
+TEST_CASE("sequences of a jagged kernel have as many blocks as a ring has slots, and more, and several tiles") {
+  const auto trace_for = [](const std::string& target) {
+    auto k = trace<jagged_arguments>("sequences", target, [](block& cta, const jagged_arguments& in) {
+      auto outer = cta.ring<1>("outer", shared<bf16, 64, 64>);
+      auto inner = cta.ring<3>("inner", shared<bf16, 64, 64>);
+      const auto blocks = [&](const jagged_box& t) { return ceil_div(element(in.offsets.at(t.sequence + 1)) - element(in.offsets.at(t.sequence)), 64); };
+      const auto first = [&](const jagged_box& t) { return element(in.offsets.at(t.sequence)); };
+      cta.roles(cta.persistent(jagged<64>(in.offsets, in.x)), role("load", 1_warp, [&](const jagged_box& t) {
+                  load(outer.fill(), in.x.at(t.row, t.head, 0).axes(0, 2));
+                  for_each(blocks(t), [&](tlx::index i) { load(inner.fill(), in.x.at(first(t) + i * 64, t.head, 0).axes(0, 2)); });
+                }),
+                role("add", 4_warps, [&](const jagged_box& t) {
+                  auto sum = cta.carry(cast<float>(read(outer.drain())));
+                  for_each(blocks(t), [&](tlx::index) { sum.set(sum.get() + cast<float>(read(inner.drain()))); });
+                  store(in.y.at(t.row, t.head, 0).axes(0, 2), cast<bf16>(sum.get()));
+                }));
+    });
+    test::run_passes(*k);
+    return k;
+  };
+  for (const char* target : {"sm_90a", "sm_100a"}) {
+    const auto k = trace_for(target);
+    const check::verdict v = check::check_protocol(*k);
+    CHECK_MESSAGE(v.findings.empty(), check::to_string(v));
+    for (const std::string& each : not_found(*k, {"drop-arrive", "drop-init", "drop-wait", "count-more", "count-less", "arrive-twice", "keep-phase", "keep-stage", "wrong-phase"})) FAIL_CHECK(std::string(target), ": ", each);
+  }
+}
+
+TEST_CASE("a ring of many slots is left at each of them") {
+  auto k = trace<kernels::gemm_arguments<bf16>>("eight", "sm_100a", [](block& cta, const kernels::gemm_arguments<bf16>& in) {
+    kernels::gemm<bf16, kernels::gemm_plan<64, 64, 64, 8>>(cta, in, kernels::plain_epilogue{});
+  });
+  test::run_passes(*k);
+  is_clean(*k);
+  // The cells that the last wait of all has read.
+  CHECK(not_found(*k, {"keep-phase", "keep-stage"}) == std::set<std::string>{"keep-phase at var.set in load, ab_parity #8", "keep-stage at var.set in load, ab_stage #8"});
+}
+
+TEST_CASE("a loop that only two sizes together make run is run") {
+  auto k = trace<arguments>("two_sizes", "sm_90a", [](block& cta, const arguments& in) {
+    auto ring = cta.ring<2>("ab", shared<bf16, 64, 64>);
+    const auto rounds = [&] { return min(in.x.extent(1), in.y.extent(1)) / 128; };
+    cta.roles(cta.persistent(grid_of<64, 4096>(in.x)), role("load", 1_warp, [&](const grid_box& t) { for_each(rounds(), [&](tlx::index i) { load(ring.fill(), in.x.at(t.row, i * 64)); }); }),
+              role("use", 4_warps, [&](const grid_box& t) { for_each(rounds(), [&](tlx::index i) { store(in.y.at(t.row, i * 64), read(ring.drain())); }); }));
+  });
+  test::run_passes(*k);
+  is_clean(*k);
+  CHECK(not_found(*k, {"drop-arrive", "drop-expect", "drop-load"}).empty());
+}

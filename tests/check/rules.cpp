@@ -246,6 +246,13 @@ TEST_CASE("register budgets are legal, go the way they say, and fit together") {
   CHECK(budgets(240, 264) == "protocol-registers");   // above 256
   CHECK(budgets(40, 240) == "protocol-registers");    // inc from 248 to 240
   CHECK(budgets(248, 256) == "protocol-registers");   // nobody gave any back: waits for ever
+  // Roles that wait for one that waits for registers: the report says where the registers are.
+  const check::verdict v = check_text("  %20 = const {value = 4} : s32\n  %21 = cmp %warp.3, %20 {is = \"lt\"} : bool\n  if %21 [\n    set_registers {count = 248, increase = 0} @\"k.cpp\":20\n    barrier.cta {id = 1, threads = 256}\n"
+                                      "  ] [\n    set_registers {count = 256, increase = 1} @\"k.cpp\":21\n    barrier.cta {id = 1, threads = 256}\n  ]\n",
+                                      two_groups);
+  REQUIRE(v.findings.size() == 1);
+  CHECK(v.findings[0].id == "protocol-registers");
+  CHECK(v.findings[0].what.find("k.cpp:20") != std::string::npos);
 }
 
 TEST_CASE("budgets of the CTA and of the SM") {

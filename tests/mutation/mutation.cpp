@@ -1,12 +1,14 @@
 // Every mutant of every shipped kernel is caught: by the protocol check with a report that names the place, or by the simulator within 32 schedules,
 // or it is listed with a proof that it changes nothing. Every kernel as it is passes.
 // TLX_TEST_FULL=1: every kernel, on all processors. TLX_MUTATE=REGEX: kernels whose "NAME TARGET" matches, and what the simulator says.
+// With it, TLX_MUTATE_AT=REGEX: only mutants whose "OPERATOR at SITE" matches; TLX_MUTATE_SCHEDULES=N: N instead of 32, 0 to see soon what is left to the simulator.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <regex>
 
 #include "equivalent.hpp"
@@ -55,7 +57,11 @@ struct counts {
 /// Every mutant of one kernel.
 class judge {
  public:
-  judge(counts& all, bool tell_all) : all_(all), tell_all_(tell_all), operators_(mutation::operator_names()) { REQUIRE(operators_.size() <= std::size(all_.table)); }
+  judge(counts& all, bool tell_all) : all_(all), tell_all_(tell_all), operators_(mutation::operator_names()) {
+    if (const char* at = tell_all ? std::getenv("TLX_MUTATE_AT") : nullptr) sites_.emplace(at);
+    if (const char* n = tell_all ? std::getenv("TLX_MUTATE_SCHEDULES") : nullptr) schedules_ = std::atoi(n);
+    REQUIRE(operators_.size() <= std::size(all_.table));
+  }
 
   void operator()(const mutation::shipped& each, const std::string& target) {
     const std::string where = each.name + " " + target;
@@ -63,6 +69,7 @@ class judge {
     test::run_passes(*k);
     std::unique_ptr<mutation::trial> on_simulator;
     mutation::for_each_mutant(*k, [&](mutation::mutant& m) {
+      if (sites_ && !std::regex_match(m.name + " at " + m.site, *sites_)) return;
       const auto row = static_cast<std::size_t>(std::find(operators_.begin(), operators_.end(), m.name) - operators_.begin());
       const auto count = [&](column c) { ++all_.table[row][c]; };
       const auto wrong = [&](const char* what, const std::string& report) {
@@ -79,19 +86,21 @@ class judge {
         count(equal);
       } else {
         if (!on_simulator) on_simulator = std::make_unique<mutation::trial>(*k);
-        const auto found = on_simulator->first_difference(*m.kernel, 32);
+        const auto found = on_simulator->first_difference(*m.kernel, schedules_);
         count(found ? by_simulator : missed);
         if (!found) wrong("is caught by nobody", "");
         else if (found->fault && !names_the_place(m, found->text)) wrong("is caught by a fault that does not name it", found->text);
         else if (tell_all_) std::printf("%s: %s at %s: %s\n", where.c_str(), m.name.c_str(), m.site.c_str(), found->text.c_str());
       }
+      std::fflush(stdout);
     });
-    std::fflush(stdout);
   }
 
  private:
   counts& all_;
   bool tell_all_;
+  std::optional<std::regex> sites_;
+  int schedules_ = 32;
   std::vector<std::string> operators_;
 };
 
