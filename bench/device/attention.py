@@ -17,7 +17,6 @@ import math
 import os
 import random
 import re
-import statistics
 import sys
 import time
 
@@ -31,6 +30,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "examples", "pytorch"))
 import tlx_block_attention  # noqa: E402
 import tlx_flash_attention  # noqa: E402
+from timing import interleaved  # noqa: E402
 
 BF = torch.bfloat16
 LOG2E = 1.4426950408889634
@@ -135,51 +135,6 @@ def turned_back(dq, dk, dv, cos, sin):
 
 def normal(*shape):
     return torch.randn(*shape, device="cuda").to(BF)
-
-
-def captured(call, sets):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for s in range(sets):
-            call(s)
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
-        for s in range(sets):
-            call(s)
-    return graph
-
-
-def interleaved(contenders, sets, rounds):
-    """Medians of milliseconds of one call."""
-    graphs, repeats, times, failed = {}, {}, {}, {}
-    for name, call in contenders.items():
-        try:
-            graphs[name] = captured(call, sets)
-            graphs[name].replay()
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            a.record(); graphs[name].replay(); b.record(); b.synchronize()
-            repeats[name], times[name] = max(1, int(4 / a.elapsed_time(b))), []
-        except Exception as problem:
-            failed[name] = f"{type(problem).__name__}: {str(problem)[:200]}"
-            graphs.pop(name, None)
-    for _ in range(rounds):
-        order = list(graphs)
-        random.shuffle(order)
-        pairs = []
-        for name in order:
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            graphs[name].replay()
-            a.record()
-            for _ in range(repeats[name]):
-                graphs[name].replay()
-            b.record()
-            pairs.append((name, a, b))
-        torch.cuda.synchronize()
-        for name, a, b in pairs:
-            times[name].append(a.elapsed_time(b) / repeats[name] / sets)
-    return {name: statistics.median(t) for name, t in times.items()}, failed
 
 
 class Case:

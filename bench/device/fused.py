@@ -12,12 +12,13 @@ import ctypes
 import json
 import random
 import re
-import statistics
 import sys
 import time
 
 import torch
 import torch.nn.functional as F
+
+from timing import interleaved
 
 BF = torch.bfloat16
 NONE, RELU, GELU, GELU_TANH, SILU = range(5)
@@ -129,20 +130,6 @@ def close(case, got, tensors):
     return bool(torch.isfinite(got).all()) and bool(off < 8e-3), float(off)
 
 
-def captured(call, sets):
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for s in range(sets):  # on the stream of the capture: tlx has a workspace for each stream, and none may be made while one is captured
-            call(s)
-    side.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=side):
-        for s in range(sets):
-            call(s)
-    return graph
-
-
 def measure(case, call, beside, asked):
     with torch.inference_mode():
         first = case.inputs()
@@ -184,31 +171,10 @@ def measure(case, call, beside, asked):
             right, off = close(case, outs[0] if name.startswith("tlx") else results["last"], inputs[0])
             if not right:
                 wrong.append(f"{name} ({off:.1e})")
-        graphs = {name: captured(run, sets) for name, run in contenders.items()}
-        one = {}
-        for name, graph in graphs.items():
-            graph.replay()
-            a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            a.record(); graph.replay(); b.record(); b.synchronize()
-            one[name] = a.elapsed_time(b)
-        repeats = {name: max(1, int(4 / ms)) for name, ms in one.items()}
-        times = {name: [] for name in graphs}
-        for _ in range(asked.rounds):
-            order = list(graphs)
-            random.shuffle(order)
-            pairs = []
-            for name in order:
-                a, b = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-                graphs[name].replay()
-                a.record()
-                for _ in range(repeats[name]):
-                    graphs[name].replay()
-                b.record()
-                pairs.append((name, a, b))
-            torch.cuda.synchronize()
-            for name, a, b in pairs:
-                times[name].append(a.elapsed_time(b) / repeats[name] / sets)
-    return {name: statistics.median(t) for name, t in times.items()}, wrong
+        times, failed = interleaved(contenders, sets, asked.rounds)
+    if failed:
+        raise RuntimeError("; ".join(f"{name}: {why}" for name, why in failed.items()))
+    return times, wrong
 
 
 def main():

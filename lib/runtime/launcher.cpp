@@ -18,8 +18,9 @@ using device::value_ref;
 
 // Arguments as one row of words, so that two launches are compared in one pass over neighbouring memory: for each argument its counts, extents, strides and bytes. Addresses and scalars
 // are apart: they may change without anything else.
+std::int64_t counts_of(const value_ref& v) { return static_cast<std::int64_t>(v.rank) | static_cast<std::int64_t>(v.stride_count) << 16 | static_cast<std::int64_t>(v.byte_count) << 32; }
 void append_shape(std::vector<std::int64_t>& row, const value_ref& v) {
-  row.push_back(static_cast<std::int64_t>(v.rank) | static_cast<std::int64_t>(v.stride_count) << 16 | static_cast<std::int64_t>(v.byte_count) << 32);
+  row.push_back(counts_of(v));
   row.insert(row.end(), v.extents, v.extents + v.rank);
   row.insert(row.end(), v.strides, v.strides + v.stride_count);
 }
@@ -32,8 +33,7 @@ const std::int64_t* same_words(const std::int64_t* row, const std::int64_t* with
 
 // Past the argument's words in the row, or null when it has another shape.
 const std::int64_t* same_shape(const std::int64_t* row, const value_ref& v) {
-  const std::int64_t counts = static_cast<std::int64_t>(v.rank) | static_cast<std::int64_t>(v.stride_count) << 16 | static_cast<std::int64_t>(v.byte_count) << 32;
-  if (*row++ != counts) return nullptr;
+  if (*row++ != counts_of(v)) return nullptr;
   row = same_words(row, v.extents, v.rank);
   return row ? same_words(row, v.strides, v.stride_count) : nullptr;
 }
@@ -56,7 +56,6 @@ bool may_name(const device::formula& f, const std::string& name) { return f.find
 
 }  // namespace
 
-// What one thread at a time launches with.
 class gpu_launcher final : public device::launcher {
  public:
   gpu_launcher(gpu_machine& on, const device::kernel& k, std::shared_ptr<device::module> code)
@@ -78,7 +77,7 @@ class gpu_launcher final : public device::launcher {
   }
 
  private:
-  // Threads that launch one kernel side by side, each with its own arguments, do not disturb each other while they are no more than the lanes.
+  // What one thread at a time launches with. Threads that launch one kernel side by side, each with its own arguments, do not disturb each other while they are no more than the lanes.
   struct lane {
     std::mutex guard;
     bool ready = false, nothing = false;  // nothing: the grid has no CTAs

@@ -44,13 +44,14 @@ void check_product(const matrices& a, const matrices& b, const matrices& c, int 
   CHECK(wrong == 0);
 }
 
-template <int N>
-void early_close(block& cta, const product& in) {
-  auto tiles = cta.persistent(grid_of<128, N>(in.c));
-  auto ab = cta.ring<3>("ab", shared<bf16, 128, 64>, shared<bf16, N, 64>);
-  auto d = cta.ring<2>("d", accumulator<float, 128, N>);
+// a b^T in M x N tiles, by a loading role of LoadWarps, a multiplying one, and one that is given the ring of accumulators and the tile.
+template <int M, int N, int Stages, int Accumulators, int LoadWarps, class Arguments, class Epilogue>
+void product_by_roles(block& cta, const Arguments& in, warp_count epilogue_warps, Epilogue epilogue) {
+  auto tiles = cta.persistent(grid_of<M, N>(in.c));
+  auto ab = cta.ring<Stages>("ab", shared<bf16, M, 64>, shared<bf16, N, 64>);
+  auto d = cta.ring<Accumulators>("d", accumulator<float, M, N>);
   cta.roles(tiles,
-    role("load", 1_warp, [&](const grid_box& t) {
+    role("load", warp_count{LoadWarps}, [&](const grid_box& t) {
       for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
         auto slot = ab.fill();
         load(get<0>(slot), in.a.at(t.row, i * 64));
@@ -64,11 +65,16 @@ void early_close(block& cta, const product& in) {
         mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
       });
     }),
-    role("epilogue", cta.has_tensor_memory() ? 4_warps : 8_warps, [&](const grid_box& t) {
-      auto values = read(d.drain());  // the slot closes here, the values are used below
-      auto twice = values * 2.0f;
-      store(in.c[t], cast<bf16>(twice));
-    }));
+    role("epilogue", epilogue_warps, [&](const grid_box& t) { epilogue(d, t); }));
+}
+
+template <int N>
+void early_close(block& cta, const product& in) {
+  product_by_roles<128, N, 3, 2, 1>(cta, in, cta.has_tensor_memory() ? 4_warps : 8_warps, [&](const auto& d, const grid_box& t) {
+    auto values = read(d.drain());  // the slot closes here, the values are used below
+    auto twice = values * 2.0f;
+    store(in.c[t], cast<bf16>(twice));
+  });
 }
 
 }  // namespace
@@ -173,25 +179,7 @@ namespace {
 // c = a b^T with a ring of `Stages` slots, filled by `LoadWarps` warps of which one lane starts the copies.
 template <int Stages, int LoadWarps>
 void few_stages(block& cta, const product& in) {
-  auto tiles = cta.persistent(grid_of<64, 64>(in.c));
-  auto ab = cta.ring<Stages>("ab", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
-  auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
-  cta.roles(tiles,
-    role("load", warp_count{LoadWarps}, [&](const grid_box& t) {
-      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
-        auto slot = ab.fill();
-        load(get<0>(slot), in.a.at(t.row, i * 64));
-        load(get<1>(slot), in.b.at(t.col, i * 64));
-      });
-    }),
-    role("mma", 1_warp, [&](const grid_box&) {
-      auto acc = d.fill();
-      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
-        auto slot = ab.drain();
-        mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
-      });
-    }),
-    role("epilogue", 4_warps, [&](const grid_box& t) { store(in.c[t], cast<bf16>(read(d.drain()))); }));
+  product_by_roles<64, 64, Stages, 1, LoadWarps>(cta, in, 4_warps, [&](const auto& d, const grid_box& t) { store(in.c[t], cast<bf16>(read(d.drain()))); });
 }
 
 }  // namespace
@@ -227,30 +215,12 @@ struct several {
 };
 
 void stores_in_branches(block& cta, const several& in) {
-  auto tiles = cta.persistent(grid_of<64, 64>(in.c));
-  auto ab = cta.ring<2>("ab", shared<bf16, 64, 64>, shared<bf16, 64, 64>);
-  auto d = cta.ring<1>("d", accumulator<float, 64, 64>);
-  cta.roles(tiles,
-    role("load", 1_warp, [&](const grid_box& t) {
-      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
-        auto slot = ab.fill();
-        load(get<0>(slot), in.a.at(t.row, i * 64));
-        load(get<1>(slot), in.b.at(t.col, i * 64));
-      });
-    }),
-    role("mma", 1_warp, [&](const grid_box&) {
-      auto acc = d.fill();
-      for_each(ceil_div(in.a.extent(1), 64), [&](tlx::index i) {
-        auto slot = ab.drain();
-        mma(acc, get<0>(slot), transpose(get<1>(slot)), accumulate(i > 0));
-      });
-    }),
-    role("epilogue", 4_warps, [&](const grid_box& t) {
-      auto values = read(d.drain());
-      store(in.c[t], cast<bf16>(values));
-      when(in.twice > 0, [&] { store(in.d[t], cast<bf16>(values * 2.0f)); });
-      store(in.e[t], cast<bf16>(values * 4.0f));
-    }));
+  product_by_roles<64, 64, 2, 1, 1>(cta, in, 4_warps, [&](const auto& d, const grid_box& t) {
+    auto values = read(d.drain());
+    store(in.c[t], cast<bf16>(values));
+    when(in.twice > 0, [&] { store(in.d[t], cast<bf16>(values * 2.0f)); });
+    store(in.e[t], cast<bf16>(values * 4.0f));
+  });
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   const auto finish = [&](const auto& sums, const tile_of<float, m, 1>& by, const grid_box& t) {
     constexpr int width = 64;  // of what is in hand at a time
     for (int first = 0; first < n; first += width) {
-      const grid_box piece{t.row, t.col + constant(t.col.home(), first)};
+      const grid_box piece = detail::columns_from(t, first);
       store(in.c[piece], cast<T>(epilogue(read_columns<width>(sums, first) * by, in, piece)));
     }
   };
@@ -138,7 +138,7 @@ void gemm_normed(block& cta, const Arguments& in, bool residual, Epilogue epilog
     // With loads by threads no warps are left whose registers could be given away unasked.
     return role(name, 4_warps, registers{Plan::by_threads ? (cta.has_tensor_memory() ? 136 : 184) : 0}, [&cta, &in, residual, &epilogue, &entering, &finish, sums, mine, other, added, first](const grid_box& t) {
       auto full = sums.drain();
-      const auto box = [&](int piece) { return grid_box{t.row, t.col + constant(t.col.home(), first + piece * width)}; };
+      const auto box = [&](int piece) { return detail::columns_from(t, first + piece * width); };
       const auto made = [&](int i) {
         const auto x = epilogue(read_columns<width>(full.template part<0>(), i * width), in, box(i));
         if (added) return x + detail::as_float(read(added->drain()));
