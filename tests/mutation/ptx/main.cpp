@@ -91,8 +91,7 @@ bool names_the_place(const outcome& o, int line, const std::vector<int>& also, c
   std::uint64_t everybody = 0;
   for (const auto& [l, warps] : runs) everybody |= warps;
   if (const auto mine = runs.find(line); mine != runs.end() && mine->second != everybody)
-    for (const std::string* words : {&o.report.threads, &o.text})
-      for (const int w : numbers_after(*words, "warp")) if (w < 64 && mine->second >> w & 1U) return true;
+    for (const int w : numbers_after(o.report.threads, "warp")) if (mine->second >> w & 1U) return true;
   const std::set<int> offsets = numbers_after(o.text, "shared offset");
   const auto near = [&](int at) { return std::abs(at - line) <= near_lines || std::any_of(also.begin(), also.end(), [&](int a) { return std::abs(at - a) <= near_lines; }); };
   for (const auto& [at, offset] : barriers) if (near(at) && offsets.count(static_cast<int>(offset))) return true;
@@ -292,8 +291,7 @@ class trial {
       if (known != equivalents_.end()) {
         all_.used[known - equivalents_.begin()] = true;
         if (o.kind == outcome::what::same) { ++count(m.of, equal); return; }
-        // What does nothing on some problems only may be caught on others.
-        if (known->reason.rfind("on some problems: ", 0) != 0) tell("NOT EQUIVALENT", cat("listed as equivalent, but seed ", o.seed, ": ", o.text));
+        tell("NOT EQUIVALENT", cat("listed as equivalent, but seed ", o.seed, ": ", o.text));
       } else if (o.kind == outcome::what::same && strict_is_quiet_) {
         for (int seed = 1; seed <= 4 && o.kind == outcome::what::same; ++seed) o = once(s, *code, seed, true);
         if (o.kind == outcome::what::fault) ++count(m.of, strict);
@@ -305,7 +303,7 @@ class trial {
     switch (o.kind) {
       case outcome::what::fault:
         ++count(m.of, fault);
-        if (m.protocol && !placed_by_some_schedule(s, m, changed, o)) {
+        if (m.protocol && !names_the_place(o, m.line, m.also, reached_, barriers_, lines_of(changed))) {
           ++count(m.of, misplaced);
           tell("WRONG PLACE", cat("seed ", o.seed, ": ", o.text));
         }
@@ -316,17 +314,6 @@ class trial {
       case outcome::what::same: ++count(m.of, survived); tell("SURVIVED", ""); break;
     }
     if (o_.verbose) std::printf("%s %s %d [%s] seed %ju: %s\n", s.name.c_str(), m.of.c_str(), m.line, m.site.c_str(), static_cast<std::uintmax_t>(o.seed), o.text.c_str());
-  }
-
-  /// What goes wrong first depends on the schedule, and may lie far behind the cause; one of the schedules must tell the place.
-  bool placed_by_some_schedule(const subject& s, const mutant& m, const std::string& changed, const outcome& first) {
-    const std::vector<std::string> lines = lines_of(changed);
-    const auto placed = [&](const outcome& o) { return o.kind == outcome::what::fault && names_the_place(o, m.line, m.also, reached_, barriers_, lines); };
-    if (placed(first)) return true;
-    const auto code = s.from->load({.ptx = changed, .cubin = {}});
-    for (int seed = static_cast<int>(first.seed) + 1; seed <= o_.most_schedules; ++seed)
-      if (placed(once(s, *code, seed))) return true;
-    return false;
   }
 
   const settings& o_;
