@@ -31,8 +31,9 @@ struct matrices {
 struct work {
   const char* name;
   tile::element type;
-  int rows, cols, operands_of_b;  // of the tile, all its columns of c; matrices that b stands for
+  int rows, cols, operands_of_b;  // of a CTA's tile, all its columns of c; matrices that b stands for
   std::function<void(host::session&, const matrices&, const work&)> run;
+  int ctas = 1;  // that multiply together, each with half of b
 };
 
 int bytes_of(tile::element e) { return tile::bits(e) / 8; }
@@ -50,15 +51,15 @@ std::uint64_t instructions(const work& w, std::int64_t k) {
   const int element = bytes_of(w.type), result = 4;
   const auto operand = [&](std::int64_t rows) { return host::matrix{zeros(rows * k * element), rows, k}; };
   const auto columns = [&](std::int64_t cols) { return host::matrix{zeros(cols * k * element), k, cols, 0, true}; };
-  const auto like_c = [&] { return host::matrix{zeros(std::int64_t{w.rows} * w.cols * result), w.rows, w.cols}; };
-  const matrices in{operand(w.rows), columns(w.cols), columns(w.cols), like_c(), like_c(), zeros(4 * std::max(w.rows, w.cols))};
+  const auto like_c = [&] { return host::matrix{zeros(std::int64_t{w.rows} * w.ctas * w.cols * result), w.rows * w.ctas, w.cols}; };
+  const matrices in{operand(w.rows * w.ctas), columns(w.cols), columns(w.cols), like_c(), like_c(), zeros(4 * std::max(w.rows * w.ctas, w.cols))};
   w.run(session, in, w);
-  return m->last_run().warp_instructions;
+  return m->last_run().warp_instructions / static_cast<std::uint64_t>(w.ctas);
 }
 
 void product(host::session& on, const matrices& in, const work& w, host::gemm_options how) {
   how.type = w.type;
-  how.schedule = host::gemm_schedule{.rows = w.rows, .cols = w.cols};
+  how.schedule = host::gemm_schedule{.rows = w.rows, .cols = w.cols, .cluster = w.ctas};
   host::gemm(on, in.a, in.b, in.c, how);
 }
 
@@ -79,6 +80,10 @@ std::vector<work> all_work() {
       {"bf16, bias, silu, residual", bf16, 128, 256, 1, finished(activation::silu, true)},
       {"e4m3, a scale for each row and column", e4m3, 128, 256, 1, scaled},
       {"tf32", tf32, 128, 256, 1, plain},
+      {"bf16, a pair", bf16, 128, 256, 1, plain, 2},
+      {"bf16, 128 columns, a pair", bf16, 128, 128, 1, plain, 2},
+      {"bf16, bias, silu, residual, a pair", bf16, 128, 256, 1, finished(activation::silu, true), 2},
+      {"e4m3, scales, a pair", e4m3, 128, 256, 1, scaled, 2},
       {"silu(a g) * (a u)", bf16, 128, 128, 2, [](host::session& on, const matrices& in, const work&) { host::gated_gemm(on, in.a, in.b, in.b2, in.c, {}); }},
       {"RMSNorm before, gelu (tanh)", bf16, 128, 128, 1,
        [](host::session& on, const matrices& in, const work&) { host::normed_gemm(on, in.a, in.b, in.c, {.bias = in.floats, .activate = activation::gelu_tanh}); }},
@@ -101,11 +106,11 @@ int main() {
       // More than 256 columns are several instructions, and M = 64 reads half of a's rows.
       double products = 0;
       for (int at = 0; at < columns; at += 256) products += 4 * product_cycles(std::min(256, columns - at));
-      const double fill = (w.rows + columns) * 128.0 / fill_bytes, issue = each / issue_slots;
+      const double fill = (w.rows + columns / w.ctas) * 128.0 / fill_bytes, issue = each / issue_slots;
       const double longest = std::max({products, fill, issue});
       const char* bound = longest == products ? "products" : longest == fill ? "shared memory" : "instructions";
       const double steps = rest / issue_slots / longest;
-      std::printf("| %s | %d x %d | %d | %.0f | %.0f | %.0f (%.1f) | %s | %.0f (%.0f) | %.0f |\n", w.name, w.rows, w.cols, step, products, fill, each, issue, bound, rest, rest / issue_slots, steps * step);
+      std::printf("| %s | %s%d x %d | %d | %.0f | %.0f | %.0f (%.1f) | %s | %.0f (%.0f) | %.0f |\n", w.name, w.ctas > 1 ? "2 x " : "", w.rows, w.cols, step, products, fill, each, issue, bound, rest, rest / issue_slots, steps * step);
     }
     return 0;
   } catch (const std::exception& e) {

@@ -879,10 +879,11 @@ class machine {
     for (int lane = 0; lane < __builtin_popcount(w.mask); ++lane)
       for (int cta = 0; cta < ctas_; ++cta) {
         if (!((mask >> cta) & 1)) continue;
-        const std::int64_t at = key(cta, offset);
+        const std::int64_t at = key(s.imm[2] == 2 ? cta & ~1 : cta, offset);  // of a pair the leader is signalled
         barrier& b = use(w, s, at, who);
         const int c = component(copies_in, who.ids[0], at & 0xfffffffff);
         const std::uint32_t t = issue_one(c, s, w, cta, copies_in, at);
+        if ((at >> 32) != cta) remote_.push_back({now(who), static_cast<int>(at >> 32), &s, index_of(w)});
         touch_shared(w, cta, who, {.low = to, .high = to + bytes, .write = true, .how = via::bulk, .when = {c, -1, t, 0}, .by = &s});
         knowledge done = of(who.ids[0]).k;
         done.order.raise(c, t);

@@ -424,7 +424,7 @@ class flattener {
       case opcode::tmem_fence: return set(o.integer("before"));
       case opcode::tcgen05_mma: return set(o.integer("idesc"), o.integer("group", 1), o.operands[1]->type.element != ir::element::s64 && o.operands[1]->type.element != ir::element::u64);
       case opcode::tcgen05_commit: return set(o.integer("multicast"), o.integer("group", 1));
-      case opcode::tma_load: return set(box_bytes(o), o.integer("multicast"));
+      case opcode::tma_load: return set(box_bytes(o), o.integer("multicast"), o.integer("group", 1));
       case opcode::tma_store: return set(box_bytes(o));
       default: return;
     }

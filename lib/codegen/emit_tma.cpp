@@ -28,10 +28,13 @@ void emitter::emit_tma(const ir::op& o) {
   };
   switch (o.code) {
     case opcode::tma_load: {
-      const std::string to = add(scalar(o.operands[0]), "r"), from = add(map(), "l"), barrier = add(scalar(o.operands[1]), "r");
+      const bool pair = o.integer("group", 1) == 2;
+      // A shared address has the rank of its CTA from bit 24 on: without that bit it is the same offset in the even CTA of the pair.
+      Value* const signalled = pair ? b.CreateAnd(scalar(o.operands[1]), const32(~(std::int64_t{1} << 24))) : scalar(o.operands[1]);
+      const std::string to = add(scalar(o.operands[0]), "r"), from = add(map(), "l"), barrier = add(signalled, "r");
       for (size_t i = fixed; i < o.operands.size(); ++i) names.push_back(add(scalar(o.operands[i]), "r"));
       const auto multicast = o.integer("multicast"), hint = o.integer("hint");
-      std::string text = cat("cp.async.bulk.tensor.", names.size(), "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", multicast != 0 ? ".multicast::cluster" : "",
+      std::string text = cat("cp.async.bulk.tensor.", names.size(), "d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", multicast != 0 ? ".multicast::cluster" : "", pair ? ".cta_group::2" : "",
                              hint != 0 ? ".L2::cache_hint" : "", " [", to, "], [", from, ", {", join(names, ", "), "}], [", barrier, "]");
       if (multicast != 0) text += ", " + add(b.getInt16(static_cast<std::uint16_t>(multicast)), "h");
       if (hint != 0) text += ", " + add(b.getInt64(policy(hint)), "l");

@@ -307,6 +307,10 @@ std::vector<library_kernel> gemm_kernels() {
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .activate = a});
     add_16bit(element::bf16, 128, 256, false, true, false, {.bias = true, .residual = true, .activate = a});
   }
+  for (const int width : {128, 256}) add({.n = width, .cluster = 2});
+  add({.a = element::f16, .b = element::f16, .c = element::f16, .cluster = 2});
+  add({.cluster = 2, .finish = {.bias = true, .residual = true, .activate = activation::silu}});
+  add({.a = element::e4m3, .b = element::e4m3, .cluster = 2, .finish = {.scale_a = factor::each, .scale_b = factor::each}});
   add({.n = 128, .turns = true});
   for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu})
     for (const bool residual : {false, true}) add({.n = 128, .turns = true, .finish = {.bias = true, .residual = residual, .activate = a}});

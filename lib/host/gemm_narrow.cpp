@@ -19,6 +19,7 @@ std::unique_ptr<ir::kernel> traced_narrow(const gemm_choice& c, const std::strin
     if (c.promoted && c.n == 176) return traced<A, B, C, 2, sums_promoted<gemm_plan<128, 176, k, 5>>>(c, name, target);
     if (c.promoted && c.n == 192) return traced<A, B, C, 2, sums_promoted<gemm_plan<128, 192, k, 4>>>(c, name, target);
     if (c.promoted) return traced<A, B, C, 2, sums_promoted<gemm_plan<128, 128, k, 6>>>(c, name, target);
+    if (c.cluster == 2 && has_pairs(target)) return traced<A, B, C, 2, paired<gemm_plan<128, 256, k, 6>>>(c, name, target);
     if (c.cluster == 2) return traced<A, B, C, 2, clustered<gemm_plan<128, 256, k, 4>, 2>>(c, name, target);
   }
   if (c.n == 128) return traced<A, B, C, 2, gemm_plan<128, 128, k, 5>>(c, name, target);

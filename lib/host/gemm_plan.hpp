@@ -25,7 +25,7 @@ struct gemm_choice {
   bool swapped = false;  // few rows: b^T is the operand that gives the tile's rows, so m counts columns of c and n its rows
   bool turns = false;    // four warps multiply a tile while four others finish the one before
   int parts = 1;         // K is divided; each part's sums go to a workspace, and a second kernel adds them and runs the epilogue
-  int cluster = 1;       // CTAs that read the operand they share once: a where few rows are not swapped, else the operand of the tile's columns
+  int cluster = 1;       // CTAs that read the operand they share once: a where few rows are not swapped, else the operand of the tile's columns; makes_pairs(): and multiply together
   gemm_epilogue finish = {};
 };
 
@@ -53,6 +53,9 @@ std::unique_ptr<ir::kernel> trace_sum(const gemm_choice& c, const std::string& n
 
 /// Narrow tiles over all rows of c: of that family even where b is not the operand of the tile's rows.
 inline bool is_for_few_rows(const gemm_choice& c) { return c.swapped || (c.cluster > 1 && c.n < 128); }
+/// Chips whose CTAs can multiply in pairs, each with half of the second operand.
+inline bool has_pairs(const std::string& target) { return target.rfind("sm_10", 0) == 0; }
+inline bool makes_pairs(const gemm_choice& c, const std::string& target) { return has_pairs(target) && c.cluster == 2 && !is_for_few_rows(c); }
 std::unique_ptr<ir::kernel> trace_gemm_swapped(const gemm_choice& c, const std::string& name, const std::string& target);
 std::unique_ptr<ir::kernel> trace_gemm_bf16(const gemm_choice& c, const std::string& name, const std::string& target);
 std::unique_ptr<ir::kernel> trace_gemm_f16(const gemm_choice& c, const std::string& name, const std::string& target);

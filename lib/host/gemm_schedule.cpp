@@ -20,7 +20,7 @@ struct chip {
 };
 chip chip_of(const std::string& target, int processors) {
   if (target == "sm_90a") return {true, processors, 1400, 4.27e6, 10.6e6, 7.0e6, 9e4};
-  return {false, processors, 1350, 7.0e6, 20.5e6, 16e6, 14e4};
+  return {false, processors, 1350, 7.0e6, 20.5e6, 16e6, 70 * 1350};
 }
 
 std::int64_t pieces(std::int64_t whole, std::int64_t piece) { return (whole + piece - 1) / piece; }
@@ -45,9 +45,10 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   made.schedule = {c.swapped ? c.n : c.m, c.swapped ? c.m : c.n, c.cluster, c.parts, c.swapped, c.turns};
   const int rows = made.schedule.rows, cols = made.schedule.cols;
   const double size = tile::bits(c.a) / 8.0, bytes_of_k = static_cast<double>(std::max<std::int64_t>(e.k, 1)) * size / c.parts;
-  made.tiles = pieces(e.rows, rows) * pieces(e.cols, cols) * c.parts;
   const bool shares_rows = c.cluster > 1 && (c.swapped || c.n < 128);  // of a; otherwise columns of b
-  if (c.cluster > 1) made.tiles = pieces(made.tiles, c.cluster) * c.cluster;
+  const auto tiles_along = [&](std::int64_t extent, int each, bool neighbours) { return neighbours ? pieces(extent, each * c.cluster) * c.cluster : pieces(extent, each); };
+  made.tiles = tiles_along(e.rows, rows, !shares_rows) * tiles_along(e.cols, cols, shares_rows) * c.parts;
+  const bool pair = c.cluster == 2 && !on.wgmma && !is_for_few_rows(c);  // each takes in half of b's columns
   const int at_once = ctas_at_once(on, c.cluster);
   made.rounds = pieces(made.tiles, at_once);
   made.fill = made.tiles ? static_cast<double>(made.tiles) / static_cast<double>(made.rounds * std::max(on.processors, at_once)) : 0;
@@ -62,7 +63,7 @@ gemm_estimate estimate(const gemm_choice& c, const gemm_extents& e, const chip& 
   made.l2_bytes = static_cast<std::int64_t>(static_cast<double>(made.tiles) * bytes_of_k * (rows / (shares_rows ? c.cluster : 1.0) + cols / (c.cluster > 1 && !shares_rows ? c.cluster : 1.0)) + of_c + 2 * sums);
   constexpr double start_us = 2.5, second_kernel_us = 5;
   made.memory_us = static_cast<double>(made.memory_bytes) / on.memory + start_us;
-  made.l2_us = std::max(static_cast<double>(made.l2_bytes) / (is_for_few_rows(c) ? on.l2_streaming : c.turns ? on.l2 * 1.08 : on.l2), static_cast<double>(made.rounds) * (rows + cols) * bytes_of_k / on.fill) + start_us;
+  made.l2_us = std::max(static_cast<double>(made.l2_bytes) / (is_for_few_rows(c) ? on.l2_streaming : c.turns ? on.l2 * 1.08 : on.l2), static_cast<double>(made.rounds) * (rows + cols / (pair ? 2.0 : 1.0)) * bytes_of_k / on.fill) + start_us;
   made.us = std::max({made.products_us, made.memory_us, made.l2_us});
   made.bound = made.us == made.products_us ? "products" : made.us == made.memory_us ? "memory" : "L2";
   if (c.parts > 1) made.us += second_kernel_us;
@@ -154,6 +155,9 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   }
   if (e.cols > 128) all.add(128, 256);
   all.add(128, 128);
+  const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
+  if (!on.wgmma && k_contiguous && ((wide_type && base.a == base.c) || narrow_floats) && e.cols > 128) all.add(128, 256, 2);
+  if (!on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 128, 2);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
   // In turns the end of a tile, and what work there is at it, is done beside the products of the next. 128 columns ask more of L2 than long products have to give.
   gemm_choice turns = base;
@@ -163,7 +167,6 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   if (can_turn && short_of_k) all.add(turns);
   std::vector<gemm_offer> found = all.best_first();
   // For e4m3 measured, and no faster than CTAs alone (bench/LOG.md); bf16 waits for its measurement. There for whoever asks.
-  const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
   if (on.wgmma && k_contiguous && e.cols > 128 && (narrow_floats || (wide_type && base.a == base.c))) {
     list pairs(base, e, on);
     pairs.add(128, 256, 2);

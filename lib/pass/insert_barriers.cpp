@@ -3,6 +3,11 @@
 //   full[s]   counts 1 (the expect of a TMA fill, or the commit of an MMA fill), or 1 per warp that fills with ordinary stores
 //   empty[s]  counts what the draining roles do when they let go: 1 commit for a tcgen05 reader, 1 arrival per warp for any other (a role may be both)
 //
+// A pair of CTAs that multiplies together (halve-operands) has them so:
+//
+//   operands  full[s] of the leader counts 1, its expect of the bytes of both CTAs, whose copies signal there; empty[s] of each CTA counts 1, the commit that reaches both
+//   sums      full[s] of each CTA counts 1, the commit that reaches both; empty[s] of the leader counts the warps of both that read their rows
+//
 //   turn[r]   roles that drain a ring in turns (take-turns): counts 1 per warp of the role before r, which arrives when it has got through with a tile's slots. Without it
 //             the next role could take a slot two phases early for its own: a wait knows only a phase's parity
 //
@@ -32,7 +37,9 @@ value shared_base(ir::builder& b, std::int64_t offset) { return b.simple(opcode:
 
 class inserter {
  public:
-  explicit inserter(ir::kernel& k) : k_(k), all_(agents(k)), ctas_(k.cluster[0] * k.cluster[1] * k.cluster[2]) {}
+  explicit inserter(ir::kernel& k) : k_(k), all_(agents(k)), ctas_(k.cluster[0] * k.cluster[1] * k.cluster[2]) {
+    for (ir::op* product : find_all(k.body, opcode::mma)) group_ = std::max(group_, product->integer("ctas", 1));
+  }
 
   void run() {
     make_prologue();
@@ -40,6 +47,7 @@ class inserter {
       ring_ = ring;
       single_ = is_single_shot(k_, *ring);
       together_ = filled_for_cluster() ? ctas_ : 1;
+      pair_ = multiplied_by_pair();
       lower_ring();
     }
     if (has_tensor_memory(k_))
@@ -67,14 +75,17 @@ class inserter {
     ir::builder b = k_.body.ops.empty() ? ir::builder(k_, k_.body) : ir::builder::before(k_, *k_.body.ops.front());
     b.locate(k_.where);
     value first = b.compare("eq", b.simple(opcode::warp_id, s32), b.integer(0));
+    const auto allocate = [&](ir::builder& w) {
+      w.make(opcode::tmem_alloc, {shared_base(w, word)}, {}, {{"columns", columns_}, {"group", group_}});
+      w.make(opcode::tmem_relinquish, {}, {}, {{"group", group_}});
+    };
+    const bool together = columns_ > 0 && group_ > 1;
     b.when(first, [&](ir::builder& w) {
       w.when(w.simple(opcode::elect, tile::element::boolean), [&](ir::builder& e) { inits_ = &e.where(); });
-      if (columns_ > 0) {
-        w.make(opcode::tmem_alloc, {shared_base(w, word)}, {}, {{"columns", columns_}});
-        w.make(opcode::tmem_relinquish);
-      }
+      if (columns_ > 0 && !together) allocate(w);
     });
     if (ctas_ > 1) b.make(opcode::cluster_sync, {}, {}, {{"relaxed", std::int64_t{1}}});  // fence.init has made the barriers known to the cluster
+    if (together) b.when(first, allocate);  // a pair allocates together: both must be there
     b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
     if (columns_ > 0) tensor_base_ = b.make(opcode::shared_load, {shared_base(b, word)}, {ir::type::scalar(u32)}).result();
     start_ = b.located().known() ? &k_.body.ops.back() : nullptr;
@@ -98,13 +109,14 @@ class inserter {
     i.make(opcode::fence_init);
     ir::builder b(k_, k_.body);
     b.locate(k_.where);
+    if (columns_ > 0 && group_ > 1) b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});  // both CTAs have read their sums before either frees
     if (ctas_ > 1) b.make(opcode::cluster_sync);  // others reach into this CTA's shared memory until the last of them is done
     if (columns_ == 0) return;
     b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
     b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
     b.make(opcode::tmem_fence);
     value first = b.compare("eq", b.simple(opcode::warp_id, s32), b.integer(0));
-    b.when(first, [&](ir::builder& w) { w.make(opcode::tmem_free, {tensor_base_}, {}, {{"columns", columns_}}); });
+    b.when(first, [&](ir::builder& w) { w.make(opcode::tmem_free, {tensor_base_}, {}, {{"columns", columns_}, {"group", group_}}); });
   }
 
   static std::int64_t acc_columns(const ir::type& ring) {
@@ -346,6 +358,21 @@ class inserter {
     return true;
   }
 
+  // Whether the ring holds operands or sums of a pair's products: then two CTAs fill its slots, or two drain them.
+  bool multiplied_by_pair() {
+    for (ir::op* opened : users(k_, ring_->result()))
+      for (ir::op* product : readers(*opened, opcode::mma))
+        if (product->integer("ctas", 1) == 2) return true;
+    return false;
+  }
+
+  // Of a pair, what reaches the barriers of both CTAs.
+  void commit_slot(ir::builder& b, value to) {
+    ir::op& commit = b.make(opcode::tcgen05_commit, {to}, {}, {{"group", group_}});
+    const int ctas = pair_ ? 2 : together_;
+    if (ctas > 1) commit.set("multicast", (std::int64_t{1} << ctas) - 1);
+  }
+
   std::vector<const agent*> in_turns(const std::map<std::string, side>& sides) const {
     std::vector<const agent*> found;
     for (const agent& a : all_)
@@ -370,7 +397,7 @@ class inserter {
       if (!fills && counted.insert(key).second && !(ring_->has("turns") && who.role->integer("turn") > 0)) {  // of roles in turns one lets go of each slot, beside the roles that drain all
         const bool commits = has_tensor_memory(k_) && !readers(*o, opcode::mma).empty();
         by_commit = by_commit || commits;
-        releases += ((commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0)) * together_;
+        releases += ((commits ? 1 : 0) + (!commits || read_by_threads(*o) ? who.warps : 0)) * (pair_ && !commits ? 2 : together_);
       }
     }
     for (const agent* who : in_turns(sides)) wait_for_turn(*who, sides.at("drain " + who->name));
@@ -420,12 +447,17 @@ class inserter {
         bytes += shared_tile_of(load->operands[0]->type).size_bytes();
         load->operands.push_back(full);
         load->set("barrier", std::int64_t{1});
+        if (pair_) load->set("group", std::int64_t{2});
       }
-      elected(b, who, [&](ir::builder& e) { e.make(opcode::mbarrier_expect, {full}, {}, {{"bytes", bytes}}); });
+      elected(b, who, [&](ir::builder& e) {
+        // The copies of the other CTA may land first: the phase lasts until the leader has announced all of them.
+        if (pair_) e.when(is_leader(e), [&](ir::builder& l) { l.make(opcode::mbarrier_expect, {full}, {}, {{"bytes", 2 * bytes}}); });
+        else e.make(opcode::mbarrier_expect, {full}, {}, {{"bytes", bytes}});
+      });
     }
     ir::op& close = close_of(fill);
     ir::builder c = ir::builder::before(k_, close);
-    if (how == filler::mma) elected(c, who, [&](ir::builder& e) { e.make(opcode::tcgen05_commit, {full}, {}, {{"group", std::int64_t{1}}}); });
+    if (how == filler::mma) elected(c, who, [&](ir::builder& e) { commit_slot(e, full); });
     if (how == filler::threads) {
       c.make(opcode::fence_async);
       c.make(opcode::barrier_warp);
@@ -458,22 +490,25 @@ class inserter {
         if (has_tensor_memory(k_)) each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}}); });
       }
       if (products && has_tensor_memory(k_)) {
-        elected(c, who, [&](ir::builder& e) {
-          ir::op& commit = e.make(opcode::tcgen05_commit, {empty}, {}, {{"group", std::int64_t{1}}});
-          if (together_ > 1) commit.set("multicast", (std::int64_t{1} << together_) - 1);
-        });
+        elected(c, who, [&](ir::builder& e) { commit_slot(e, empty); });
       } else if (products) {
         release_late(c, drain, who, s, stage);
       } else {
         if (tensor) c.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
         else c.make(opcode::fence_async);
         c.make(opcode::barrier_warp);
-        each_warp_elected(c, who, [&](ir::builder& e) { e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}}); });
+        each_warp_elected(c, who, [&](ir::builder& e) {
+          // Only loads from tensor memory must be ordered, which have been waited for: no release in the cluster, as in give_back().
+          if (pair_) e.make(opcode::mbarrier_remote, {empty, e.integer(0)}, {}, {{"bare", std::int64_t{1}}});
+          else e.make(opcode::mbarrier_arrive, {empty}, {}, {{"count", std::int64_t{1}}});
+        });
       }
       advance(c, s, stage);
     }
     use_places(drain);
   }
+
+  static value is_leader(ir::builder& b) { return b.compare("eq", b.simple(opcode::cluster_rank, s32), b.integer(0)); }
 
   // An arrival where `when` is true; in every CTA of the cluster for a slot that they fill together.
   void give_back(ir::builder& b, value empty, value when) {
@@ -691,6 +726,8 @@ class inserter {
   bool single_ = false;
   int ctas_ = 1;      // of a cluster
   int together_ = 1;  // CTAs that fill a slot of this ring
+  std::int64_t group_ = 1;  // CTAs that make a product
+  bool pair_ = false;       // this ring's operands or sums are those of two
   ir::region* inits_ = nullptr;
   std::int64_t columns_ = 0;
   value tensor_base_ = nullptr;

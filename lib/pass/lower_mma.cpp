@@ -42,7 +42,8 @@ void check_wgmma(const ir::kernel& k, const ir::op& mma) {
 
 void check_tcgen05(const ir::kernel& k, const ir::op& mma, bool b_transposed) {
   const ir::type& acc = mma.operands[0]->type;
-  check(k, mma, tile::tcgen05_shape_problem(acc.element, element_of(mma, 1), element_of(mma, 2), 1, acc.rows, acc.cols, b_transposed));
+  const int ctas = static_cast<int>(mma.integer("ctas", 1));
+  check(k, mma, tile::tcgen05_shape_problem(acc.element, element_of(mma, 1), element_of(mma, 2), ctas, acc.rows * ctas, acc.cols, b_transposed));
   if (tile::kind_of(element_of(mma, 1)) == tile::mma_kind::i8 && k.target != "sm_100a") check(k, mma, "integer products exist on sm_100a, not on its successors");
 }
 
@@ -210,14 +211,15 @@ class lowerer {
       a_address = address_of(mma.operands[1]);
     }
     check(k_, mma, tile::broken_rule(am));
-    const std::uint32_t idesc = tile::tcgen05_idesc({.d = acc.element, .a = am.tile.type, .b = bm.tile.type, .m = acc.rows, .n = acc.cols, .a_transposed = am.is_transposed(), .b_transposed = bm.is_transposed()});
+    const std::int64_t ctas = mma.integer("ctas", 1);
+    const std::uint32_t idesc = tile::tcgen05_idesc({.d = acc.element, .a = am.tile.type, .b = bm.tile.type, .m = acc.rows * static_cast<int>(ctas), .n = acc.cols, .a_transposed = am.is_transposed(), .b_transposed = bm.is_transposed()});
     const std::string kind(tile::name(*tile::kind_of(am.tile.type)));
     value d = mma.operands[0]->owner->operands[0];
     elected(b, who_, [&](ir::builder& e) {
       value a = start(e, a_address, tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
       for (int step = 0; step < bm.k_steps(); ++step)
         e.make(opcode::tcgen05_mma, {d, moved(e, a, am.k_offset(step)), moved(e, bd, bm.k_offset(step)), step == 0 ? keeps(e, mma) : e.boolean(true)}, {},
-               {{"kind", kind}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", std::int64_t{1}}});
+               {{"kind", kind}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", ctas}});
       if (mma.has("commit"))
         e.make(opcode::tcgen05_commit, {e.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("commit")}})}, {}, {{"group", std::int64_t{1}}});
     });

@@ -109,7 +109,7 @@ class lowerer {
       for (int c = 0; c < t.chunk_count(); ++c) {
         std::vector<value> operands{e.add(address, c * t.chunk_bytes()), barrier};
         for (value v : coordinates(e, load, 2, share, c * t.chunk_cols())) operands.push_back(v);
-        e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", ctas > 1 ? (std::int64_t{1} << ctas) - 1 : std::int64_t{0}}});
+        e.make(opcode::tma_load, operands, {}, {{"map", std::int64_t{map}}, {"hint", load.integer("hint")}, {"multicast", ctas > 1 ? (std::int64_t{1} << ctas) - 1 : std::int64_t{0}}, {"group", load.integer("group", 1)}});
       }
     });
     ir::erase(load);

@@ -12,6 +12,8 @@ void check_rings(ir::kernel& k);
 void merge_roles(ir::kernel& k);
 /// wgmma targets: a role in turns becomes two that take every other tile, and share the rings that they drain.
 void take_turns(ir::kernel& k);
+/// tcgen05 targets: of a pair of CTAs that multiplies together each keeps half of the second operand, and one issues the products of both.
+void halve_operands(ir::kernel& k);
 /// An accumulator whose MMA loop may run no round reads as zero: the reader recomputes the loop's bounds.
 void guard_reads(ir::kernel& k);
 /// Reads of wide accumulators whose values only reach stores are walked in column chunks.

@@ -12,6 +12,7 @@ const std::vector<pass>& pipeline_for(const std::string& target) {
       {"check-rings", check_rings, "before anything changes: users should see their own words in the message"},
       {"merge-roles", merge_roles, "before anything counts warps or arrivals: the merged role is what arrives"},
       {"take-turns", take_turns, "after merging: the merged role is what is doubled; before anything asks who reads what"},
+      {"halve-operands", halve_operands, "before anything measures slots; users see their own words in the message"},
       {"guard-reads", guard_reads, "while rings still show which MMA loop fills an accumulator"},
       {"chunk-reads", chunk_reads, "before layouts: chunks are tiles of their own"},
       {"defer-stores", defer_stores, "chunks are what is deferred; layouts then reach the cells that hold them"},

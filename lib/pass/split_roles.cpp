@@ -133,7 +133,9 @@ void split_roles(ir::kernel& k) {
       for (size_t i = static_cast<size_t>(group) * 4; i < std::min(packed.size(), static_cast<size_t>(group) * 4 + 4); ++i) {
         const agent& a = *packed[i];
         g.locate(a.role->where);
-        ir::op& mine = g.when(g.compare("eq", warp, g.integer(static_cast<std::int64_t>(i))), [&](ir::builder& w) {
+        value here = g.compare("eq", warp, g.integer(static_cast<std::int64_t>(i)));
+        if (a.role->has("leads")) here = g.binary(opcode::bit_and, here, g.compare("eq", g.simple(opcode::cluster_rank, tile::element::s32), g.integer(0)));  // one CTA of a pair
+        ir::op& mine = g.when(here, [&](ir::builder& w) {
           if (a.single_lane) {
             w.when(w.simple(opcode::elect, tile::element::boolean), [&](ir::builder& e) { move_ops(*a.body, e.where()); });
             w.make(opcode::barrier_warp);

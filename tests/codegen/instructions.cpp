@@ -139,6 +139,18 @@ TEST_CASE("TMA stores, multicast, waits and prefetches") {
   CHECK(count(ptx, "prefetch.tensormap") == 1);
 }
 
+TEST_CASE("a copy of a pair signals the barrier of the even CTA, in the order of the ISA's qualifiers") {
+  const std::string ptx = good("sm_100a", 4, [](ir::kernel& k, builder& b) {
+    k.cluster[0] = 2;
+    add_parameter(k, "x", type::view_of(element::bf16, 2));
+    const std::int64_t map = k.find_map({.parameter = 0, .box = {64, 64}});
+    value zero = b.integer(0);
+    b.make(opcode::tma_load, {base(b, 0), base(b, 8192), zero, zero}, {}, {{"map", map}, {"group", 2_i}, {"hint", 2_i}});
+  });
+  CHECK(contains(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2.L2::cache_hint ["));
+  CHECK(in_order(ptx, {"-16777217;", "cp.async.bulk.tensor.2d"}));
+}
+
 TEST_CASE("barriers, arrivals and fences") {
   const std::string ptx = good("sm_90a", 8, [](ir::kernel& k, builder& b) {
     k.cluster[0] = 2;

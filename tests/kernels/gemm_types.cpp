@@ -131,11 +131,17 @@ TEST_CASE("every schedule that the rule knows of gives float64's sums, and the r
     promoted.how.promoted = true;
     all_of(promoted);
     const bool clusters = m.on->about().target == "sm_90a";
-    for (const std::string kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4", "gemm_bf16_128x256_nt_cluster2_bias",
-                               "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x256_nt_cluster2_scale_a_each_scale_b_each_bias", "gemm_e4m3_128x176_nt_promoted_scale_a_each_scale_b_each_bias"}) {
+    for (const std::string kernel : {"gemm_bf16_64x72_nt_cluster4_bias_residual", "gemm_bf16_64x64_nt_cluster2_bias_residual", "gemm_f16_to_f32_128x72_nt_cluster4",
+                               "gemm_bf16_128x64_nt_swapped_cluster2_parts", "gemm_e4m3_128x176_nt_promoted_scale_a_each_scale_b_each_bias"}) {
       CAPTURE(kernel);
       CHECK((seen.count(kernel) == 1) == clusters);
     }
+    // There two CTAs share what they load, on Blackwell they multiply together.
+    for (const std::string kernel : {"gemm_bf16_128x256_nt_cluster2_bias", "gemm_e4m3_128x256_nt_cluster2_scale_a_each_scale_b_each_bias"}) {
+      CAPTURE(kernel);
+      CHECK(seen.count(kernel) == 1);
+    }
+    CHECK((seen.count("gemm_bf16_128x128_nt_cluster2_bias") == 1) == !clusters);
     product_case strange{.m = 64, .n = 64, .k = 64, .how = of(element::bf16)};
     strange.how.schedule = host::gemm_schedule{.rows = 96, .cols = 96};
     CHECK(test::error_of([&] { problems::product_problem(*m.on, strange).run(*m.with); }) == "gemm-schedule");

@@ -311,6 +311,67 @@ TEST_CASE("what a cluster loads together is divided in whole groups of eight row
   CHECK(loads(1, false).id == "");
 }
 
+TEST_CASE("a pair of CTAs multiplies in a role of its own, rows of its own with halves that copies brought") {
+  enum class wrong { nothing, halves_alone, rows_together, by_threads, more_in_role, wide_role, accumulator_alone, few_rows, read_by_threads, half_row, said_late };
+  const auto pairs = [](wrong what, const std::string& target = "sm_100a") {
+    return refusal([=](block& cta, const arguments& in) {
+      if (what == wrong::by_threads) cta.move_by_threads();
+      if (what == wrong::said_late) cta.cluster(2);
+      else cta.pair();
+      auto tiles = cta.persistent(grid_of<128, 64>(in.y));
+      const auto walk = [&](auto spec_a, auto spec_b, auto spec_d) {
+        auto ab = cta.ring<3>("ab", spec_a, spec_b);
+        auto d = cta.ring<2>("d", spec_d);
+        const auto load_both = role("load", what == wrong::by_threads ? 4_warps : 1_warp, [&](const grid_box& t) {
+          auto slot = ab.fill();
+          if (what == wrong::rows_together) load_for_cluster(get<0>(slot), in.x.at(t.row, 0));
+          else load(get<0>(slot), in.x.at(t.row, 0));
+          if (what == wrong::halves_alone) load(get<1>(slot), in.x.at(t.col, 0));
+          else load_for_cluster(get<1>(slot), in.x.at(t.col, 0));
+        });
+        const auto multiply = role("mma", what == wrong::wide_role ? 4_warps : 1_warp, [&](const grid_box& t) {
+          if (what == wrong::accumulator_alone) {
+            auto alone = cta.make(spec_d);
+            mma(alone, get<0>(ab.drain()), transpose(get<1>(ab.drain())));
+          }
+          auto sums = d.fill();
+          auto slot = ab.drain();
+          mma(sums, get<0>(slot), transpose(get<1>(slot)));
+          if (what == wrong::said_late) {
+            cta.pair();
+            mma(sums, get<0>(slot), transpose(get<1>(slot)), accumulate(true));
+          }
+          if (what == wrong::more_in_role) store(in.y.at(t.row, 0), splat<bf16, 1, 8>(cta.home(), 0.0f));
+        });
+        const auto finish = role("finish", 4_warps, [&](const grid_box& t) {
+          if (what == wrong::read_by_threads) {
+            auto slot = ab.drain();
+            store(in.y.at(t.row, 64), read(get<0>(slot)));
+          }
+          store(in.y[t], cast<bf16>(read(d.drain())));
+        });
+        cta.roles(tiles, load_both, multiply, finish);
+      };
+      if (what == wrong::few_rows) walk(shared<bf16, 64, 64>, shared<bf16, 64, 64>, accumulator<float, 64, 64>);
+      else if (what == wrong::half_row) walk(shared<bf16, 128, 64>, shared<bf16, 8, 64>, accumulator<float, 128, 8>);
+      else walk(shared<bf16, 128, 64>, shared<bf16, 64, 64>, accumulator<float, 128, 64>);
+    }, target);
+  };
+  CHECK(pairs(wrong::nothing).id == "");
+  CHECK(pairs(wrong::nothing, "sm_103a").id == "");
+  CHECK(pairs(wrong::halves_alone).id == "pair-operand");
+  CHECK(pairs(wrong::halves_alone).fix.front() == "load it with load_for_cluster: each CTA keeps its half");
+  CHECK(pairs(wrong::rows_together).id == "pair-operand");
+  CHECK(pairs(wrong::by_threads).id == "pair-operand");
+  CHECK(pairs(wrong::read_by_threads).id == "pair-operand");
+  CHECK(pairs(wrong::half_row).id == "pair-operand");
+  CHECK(pairs(wrong::more_in_role).id == "pair-role");
+  CHECK(pairs(wrong::wide_role).id == "pair-role");
+  CHECK(pairs(wrong::accumulator_alone).id == "pair-accumulator");
+  CHECK(pairs(wrong::few_rows).id == "pair-accumulator");
+  CHECK(pairs(wrong::said_late).id == "pair-role");
+}
+
 TEST_CASE("an operand that the tensor cores cannot take is refused at the product") {
   // 8-bit K-major atoms are 32 bytes; a 16-bit operand of K = 8 is below one step.
   const diagnostic d = refusal([](block& cta, const arguments& in) {

@@ -45,6 +45,9 @@ class context {
   /// True: loads and stores recorded from now on are ordinary ones by the role's threads, for rows that no bulk copy can address.
   bool by_threads = false;
 
+  /// True: products recorded from now on are those of a pair of CTAs.
+  bool pairs = false;
+
   /// Ends the recording: canonical order, verification. Raises user_error [nothing-recorded], [name-invalid] or [slot-outlives-region].
   std::unique_ptr<ir::kernel> finish();
 

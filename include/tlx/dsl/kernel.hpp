@@ -71,6 +71,12 @@ class block {
   void per_processor(int n) { home_->kernel().blocks_per_processor = n; }
   /// CTAs of a cluster: they run side by side on tiles that are neighbours, and load_for_cluster brings each of them what all of them need. Comes before the list of tiles.
   void cluster(int n) { home_->kernel().cluster[0] = n; }
+  /// A cluster of two that multiply together where there is tensor memory: each CTA has its own rows of accumulator and first operand, and keeps half of the
+  /// second, which both load with load_for_cluster. Elsewhere cluster(2).
+  void pair() {
+    cluster(2);
+    home_->pairs = has_tensor_memory();
+  }
 
   /// A ring of Stages slots, each with one part per spec: cta.ring<4>("ab", shared<bf16, 128, 64>, shared<bf16, 256, 64>).
   template <int Stages, class... Specs>

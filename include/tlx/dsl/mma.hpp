@@ -44,7 +44,8 @@ void record_mma(const operand_of<Acc>& acc, const A& a, const B& b, ir::value co
   c.at(where);
   std::vector<ir::value> operands{c.use(acc.value, acc.home), operand_value(c, a), operand_value(c, b)};
   if (condition) operands.push_back(condition);
-  c.at().make(ir::opcode::mma, operands, {}, {{"ta", std::int64_t{is_transposed<A>}}, {"tb", std::int64_t{is_transposed<B>}}});
+  ir::op& made = c.at().make(ir::opcode::mma, operands, {}, {{"ta", std::int64_t{is_transposed<A>}}, {"tb", std::int64_t{is_transposed<B>}}});
+  if (c.pairs) made.set("ctas", std::int64_t{2});
 }
 template <class S> operand_of<S> handle(const slot_of<S>& s) { return s.template part<0>(); }
 template <class S, bool T> operand_of<S, T> handle(const operand_of<S, T>& o) { return o; }

@@ -36,6 +36,7 @@ template <class Spec, class T, int Rank>
 void load(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) { load(to.template part<0>(), from, cache, where); }
 
 /// The same box for every CTA of the cluster, all of which load it at once: each brings its share of the rows to all of them, so that the box is read once.
+/// Of a pair that multiplies together (cta.pair) each brings its half and keeps it.
 template <class Spec, class T, int Rank>
 void load_for_cluster(const operand_of<Spec>& to, const box_of<T, Rank>& from, hint cache = hint::none, location where = location::here()) {
   ir::op& made = dsl::record_load(to, from, cache, where);

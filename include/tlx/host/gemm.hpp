@@ -33,7 +33,7 @@ struct scale {
 /// How a product is cut among the processors. gemm_schedules() lists what there is for a call.
 struct gemm_schedule {
   int rows = 0, cols = 0;  // of c, for each CTA and round
-  int cluster = 1;         // CTAs that bring the operand which their tiles share to each other, so that it is read once
+  int cluster = 1;         // CTAs that bring the operand which their tiles share to each other, so that it is read once; on Blackwell two also multiply together
   int parts = 1;           // of K; the sums are added by a second kernel
   bool swapped = false;    // b is the operand of 64 or 128 rows: for products of few rows
   bool in_turns = false;   // four warps multiply a tile while four others finish the one before

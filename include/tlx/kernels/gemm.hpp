@@ -19,6 +19,7 @@ struct gemm_plan {
   static constexpr bool promoted = false;  // Hopper's 8-bit floats: each stage is summed apart, and added in f32
   static constexpr int cluster = 1;        // CTAs whose tiles are neighbours and that read the operand they share once
   static constexpr neighbour lie = neighbour::below;
+  static constexpr bool pairs = false;     // Blackwell: the two CTAs of a cluster multiply together, each keeps half of b
   static constexpr bool turns = false;     // Hopper: four warps multiply a tile while four others finish the one before
   static constexpr bool loads_residual = false;  // in turns: the residual comes by bulk copies beside the operands, and the epilogue gets it as a tile
 };
@@ -34,6 +35,8 @@ struct clustered : Plan {
   static constexpr int cluster = Ctas;
   static constexpr neighbour lie = Lie;
 };
+/// Tiles below each other, as clustered<Plan, 2>, whose products are made together.
+template <class Plan> struct paired : clustered<Plan, 2> { static constexpr bool pairs = true; };
 
 /// What gemm() below needs of a kernel's arguments are views a, b and c, matrices of rank 2 or batches of them of rank 3 (batch, row, column); the rest is the
 /// epilogue's. This is the usual set.
@@ -237,7 +240,8 @@ void gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
   if (Plan::by_threads) cta.move_by_threads();
   if (Plan::ctas > 1) cta.per_processor(Plan::ctas);
-  if (Plan::cluster > 1) cta.cluster(Plan::cluster);
+  if (Plan::pairs) cta.pair();
+  else if (Plan::cluster > 1) cta.cluster(Plan::cluster);
   auto tiles = cta.persistent(detail::result_tiles<Plan>(in.c));
   if constexpr (Plan::promoted)
     if (!cta.has_tensor_memory()) return detail::promoted_gemm<T, Plan>(cta, in, epilogue, tiles);
