@@ -22,7 +22,8 @@ using namespace tlx;
 constexpr double fill_bytes = 70;  // into shared memory, sustained
 constexpr double issue_slots = 4;  // warp instructions
 // An instruction with M = 128 multiplies 32 bytes of K: bound by the tensor cores, or by reading its operands from shared memory at 128 bytes.
-double product_cycles(int columns) { return std::max(columns / 2.0, 32 + columns / 4.0); }
+// One of a pair has M = 256 and reads half of b in each CTA.
+double product_cycles(int columns, int ctas) { return std::max(columns / 2.0, ctas == 2 ? 35 + columns / 8.0 : 32 + columns / 4.0); }
 
 struct matrices {
   host::matrix a, b, b2, c, residual;
@@ -105,7 +106,7 @@ int main() {
       const int columns = w.cols * w.operands_of_b;
       // More than 256 columns are several instructions, and M = 64 reads half of a's rows.
       double products = 0;
-      for (int at = 0; at < columns; at += 256) products += 4 * product_cycles(std::min(256, columns - at));
+      for (int at = 0; at < columns; at += 256) products += 4 * product_cycles(std::min(256, columns - at), w.ctas);
       const double fill = (w.rows + columns / w.ctas) * 128.0 / fill_bytes, issue = each / issue_slots;
       const double longest = std::max({products, fill, issue});
       const char* bound = longest == products ? "products" : longest == fill ? "shared memory" : "instructions";

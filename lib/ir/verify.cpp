@@ -207,7 +207,7 @@ class checker {
     if (!a.is(type::kind::shared) && !a.is_tile()) return say(o, "a must be a shared tile or a tile");
     if (!b.is(type::kind::shared)) return say(o, "b must be a shared tile");
     const bool ta = o.integer("ta") != 0, tb = o.integer("tb") != 0;
-    const int m = ta ? a.cols : a.rows, ka = ta ? a.rows : a.cols, kb = tb ? b.cols : b.rows, n = tb ? b.rows : b.cols;
+    const int m = ta ? a.cols : a.rows, ka = ta ? a.rows : a.cols, kb = tb ? b.cols : b.rows, n = (tb ? b.rows : b.cols) * (o.integer("halved") != 0 ? 2 : 1);
     if (m != acc.rows || n != acc.cols || ka != kb) say(o, cat(m, "x", ka, " times ", kb, "x", n, " into ", acc.rows, "x", acc.cols));
   }
 

@@ -108,6 +108,7 @@ class halver {
     ir::op& ring = ring_read_by(product, 2);
     const size_t part = part_of(product.operands[2]);
     const bool rows = product.integer("tb") != 0;  // stored N x K
+    product.set("halved", std::int64_t{1});
     if (!halved_.insert({&ring, part}).second) return;
     each_load(ring, part, [&](ir::op& load) {
       if (load.integer("ctas", 1) != 2) refuse_operand(load, "the second operand of a pair's product is loaded for one CTA", "load it with load_for_cluster: each CTA keeps its half");

@@ -109,11 +109,12 @@ class inserter {
     i.make(opcode::fence_init);
     ir::builder b(k_, k_.body);
     b.locate(k_.where);
-    if (columns_ > 0 && group_ > 1) b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});  // both CTAs have read their sums before either frees
-    if (ctas_ > 1) b.make(opcode::cluster_sync);  // others reach into this CTA's shared memory until the last of them is done
+    const bool together = columns_ > 0 && group_ > 1;  // both CTAs of a pair have read their sums before either frees
+    if (ctas_ > 1 && !together) b.make(opcode::cluster_sync);  // others reach into this CTA's shared memory until the last of them is done
     if (columns_ == 0) return;
     b.make(opcode::tmem_fence, {}, {}, {{"before", std::int64_t{1}}});
-    b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
+    if (together) b.make(opcode::cluster_sync);
+    else b.make(opcode::barrier_cta, {}, {}, {{"id", std::int64_t{0}}, {"threads", std::int64_t{0}}});
     b.make(opcode::tmem_fence);
     value first = b.compare("eq", b.simple(opcode::warp_id, s32), b.integer(0));
     b.when(first, [&](ir::builder& w) { w.make(opcode::tmem_free, {tensor_base_}, {}, {{"columns", columns_}, {"group", group_}}); });

@@ -27,15 +27,20 @@ std::uint32_t uniform(engine& e, warp& w, const instruction& i, const operand_ad
   return v;
 }
 
-/// CTAs an operation of this group works on; rank bit 0 selects the half.
-std::vector<cta*> group_of(engine& e, warp& w, const instruction& i, int lane, int cta_group) {
+/// CTAs that a collective operation of this group needs, each of which executes it; rank bit 0 selects the half.
+std::vector<cta*> members_of(engine& e, warp& w, const instruction& i, int lane, int cta_group) {
   if (cta_group == 1) return {w.home};
   cluster& k = *w.home->home;
   const std::uint32_t even = w.home->rank & ~1U;
   if (even + 1 >= k.ctas.size()) e.fault("peer_exited", cat("cta_group::2 needs the pair of CTA rank ", w.home->rank, ", which the cluster does not have"), &w, &i, 1U << lane);
   for (std::uint32_t r = even; r < even + 2; ++r) if (k.ctas[r]->exited) e.fault("peer_exited", cat("CTA rank ", r, " of the pair has exited", e.exit_text(*k.ctas[r])), &w, &i, 1U << lane);
-  if (w.home->rank & 1U) e.lint("a cta_group::2 operation is issued by the odd CTA of the pair", &i);
   return {k.ctas[even].get(), k.ctas[even + 1].get()};
+}
+
+/// CTAs that an operation issued by one thread works on.
+std::vector<cta*> group_of(engine& e, warp& w, const instruction& i, int lane, int cta_group) {
+  if (cta_group == 2 && (w.home->rank & 1U)) e.lint("a cta_group::2 operation is issued by the odd CTA of the pair", &i);
+  return members_of(e, w, i, lane, cta_group);
 }
 
 void check_columns(engine& e, cta& c, int first, int count, const warp* w, const instruction* i) {
@@ -66,7 +71,7 @@ step op_tmem_alloc(engine& e, warp& w, context& c, const instruction& i, lanes a
   tensor_memory& t = tensor_of(home);
   const int id = owner_id(home);
   // Freeing is collective too, but a CTA that has done its part may leave at once.
-  if (i.flags == 2 && i.sub == 0) group_of(e, w, i, 0, 2);
+  if (i.flags == 2 && i.sub == 0) members_of(e, w, i, 0, 2);
   if (i.sub == 2) { t.relinquish(id); return step::next; }
   const std::int64_t columns = static_cast<std::int32_t>(w.slot<std::uint32_t>(i.b)[0]);
   if (i.sub == 1) {

@@ -341,7 +341,7 @@ TEST_CASE("a pair of CTAs multiplies in a role of its own, rows of its own with 
             cta.pair();
             mma(sums, get<0>(slot), transpose(get<1>(slot)), accumulate(true));
           }
-          if (what == wrong::more_in_role) store(in.y.at(t.row, 0), splat<bf16, 1, 8>(cta.home(), 0.0f));
+          if (what == wrong::more_in_role) store(in.y.at(t.row, 0), fetch<1, 8>(in.x.at(t.row, 0)));
         });
         const auto finish = role("finish", 4_warps, [&](const grid_box& t) {
           if (what == wrong::read_by_threads) {
