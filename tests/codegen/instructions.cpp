@@ -148,7 +148,7 @@ TEST_CASE("a copy of a pair signals the barrier of the even CTA, in the order of
     b.make(opcode::tma_load, {base(b, 0), base(b, 8192), zero, zero}, {}, {{"map", map}, {"group", 2_i}, {"hint", 2_i}});
   });
   CHECK(contains(ptx, "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.cta_group::2.L2::cache_hint ["));
-  CHECK(in_order(ptx, {"-16777217;", "cp.async.bulk.tensor.2d"}));
+  CHECK(in_order(ptx, {"and.b32", "cp.async.bulk.tensor.2d"}));
 }
 
 TEST_CASE("barriers, arrivals and fences") {

@@ -86,6 +86,7 @@ TEST_CASE("Blackwell sm_103a: every kernel assembles clean") {
 }
 
 TEST_CASE("Blackwell PTX multiplies with tcgen05 and nothing else") {
+  int pairs = 0;
   for (const host::library_kernel& each : host::library_kernels()) {
     CAPTURE(each.name);
     if (is_sum(each.name)) continue;
@@ -96,11 +97,17 @@ TEST_CASE("Blackwell PTX multiplies with tcgen05 and nothing else") {
     CHECK(count(ptx, "mma.sync") == 0);
     CHECK(count(ptx, "wgmma") == 0);
     if (!by_threads(each.name)) CHECK(count(ptx, "cp.async.bulk.tensor") > 0);
+    // Tiles below each other in clusters of two are a pair's; every tcgen05 instruction of a kernel is of one kind.
+    const bool pair = is_gemm(each.name) && each.name.find("_cluster2") != std::string::npos && (each.name.find("_128x256_") != std::string::npos || each.name.find("_128x128_") != std::string::npos);
+    CHECK((count(ptx, "cta_group::2") > 0) == pair);
+    CHECK((count(ptx, "cta_group::1") > 0) == !pair);
+    pairs += pair;
     // A product of a K step by threads would be a fused multiply-add for each of its elements; epilogues and the softmax have fewer, but for the online one,
     // which scales each score and subtracts the largest by one.
     if (each.name.rfind("flash_attention", 0) == 0) continue;
     if (each.name.find("_relu") == std::string::npos && each.name.find("elu") == std::string::npos && each.name.find("silu") == std::string::npos) CHECK(count(ptx, "fma.rn") < 64);
   }
+  CHECK(pairs == 5);
 }
 
 TEST_CASE("C77: every entry says how many threads it has, and Hopper PTX uses wgmma only") {
