@@ -156,7 +156,8 @@ std::vector<gemm_offer> offers_of(const gemm_choice& base, const gemm_extents& e
   if (e.cols > 128) all.add(128, 256);
   all.add(128, 128);
   const bool narrow_floats = tile::bits(base.a) == 8 && !tile::is_integer(base.a);
-  if (!on.wgmma && k_contiguous && ((wide_type && base.a == base.c) || narrow_floats) && e.cols > 128) all.add(128, 256, 2);
+  // What a pair takes in is a third less; where that is no bound, CTAs alone come first: they wait for nobody.
+  if (!on.wgmma && ((wide_type && base.a == base.c) || (narrow_floats && k_contiguous)) && e.cols > 128) all.add(128, 256, 2);
   if (!on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 128, 2);
   if (on.wgmma && k_contiguous && wide_type && base.a == base.c) all.add(128, 224), all.add(128, 208);
   // In turns the end of a tile, and what work there is at it, is done beside the products of the next. 128 columns ask more of L2 than long products have to give.
