@@ -16,7 +16,7 @@ inline constexpr equivalent equivalents[] = {
     {"drop-warp-barrier", ".* sm_90a", "barrier.warp in load #0", "the role ends here: behind it the lanes of the warp only leave the kernel"},
     {"drop-warp-barrier", ".* sm_10[03]a", "barrier.warp in (load|mma) #0", "the role ends here: behind it the lanes only come to the barrier of the CTA, which counts each of them"},
     {"wgmma-wait-more", "gemm.* sm_90a", "wgmma.wait in mma.epilogue 0 of an accumulator #0", "the wait for all groups right after the loop has come before, and no group was committed since"},
-    {"trip-more", "(gemm|gemm_gelu|gemm_bf16_128x256_nt|gemm_bf16_64x72_nt_cluster4_bias) sm_90a", "for in mma.epilogue, inner #0", "stores of a waiting tile leave in this loop: its products stand under i < rounds and its stores under i < pieces, so one round more does nothing"},
+    {"trip-more", "(gemm|gemm_gelu|gemm_bf16_128x256_nt|gemm_bf16_64x72_nt_cluster4_bias|gemm_bf16_128x(128|256)_nt_cluster2) sm_90a", "for in mma.epilogue, inner #0", "stores of a waiting tile leave in this loop: its products stand under i < rounds and its stores under i < pieces, so one round more does nothing"},
     {"drop-tensor-fence", "gemm.* sm_10[03]a", "tmem.fence in cta (before|after) #0", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", ".*attention.* sm_10[03]a", "tmem.fence in cta (before #1|after #3)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
     {"drop-tensor-fence", "product sm_10[03]a", "tmem.fence in cta (before #0|after #1)", "to give tensor memory back, all accesses must be over and ordered before; the wait for the loads and the barrier do that, and no access follows"},
@@ -53,6 +53,8 @@ inline constexpr equivalent equivalents[] = {
     {"keep-stage", "gemm_bf16_64x72_nt_cluster4_bias sm_10[03]a", "var.set in load, ab_stage #12", "the last wait of the role has read the cell; nobody reads it again"},
     {"keep-phase", "gemm_bf16_128x64_nt_cluster2_bias sm_10[03]a", "var.set in load, ab_parity #8", "the last wait of the role has read the cell; nobody reads it again"},
     {"keep-stage", "gemm_bf16_128x64_nt_cluster2_bias sm_10[03]a", "var.set in load, ab_stage #8", "the last wait of the role has read the cell; nobody reads it again"},
+    {"keep-phase", "gemm_\\w+_128x(128|256)_nt_cluster2.* sm_10[03]a", "var.set in load, ab_parity #6", "the last wait of the role has read the cell; nobody reads it again"},
+    {"keep-stage", "gemm_\\w+_128x(128|256)_nt_cluster2.* sm_10[03]a", "var.set in load, ab_stage #6", "the last wait of the role has read the cell; nobody reads it again"},
     // Attention over any number of keys, Hopper.
     {"drop-wgmma-wait", "flash_attention_bf16_d(64(_jagged)?|128) sm_90a", "wgmma.wait in attend 0 #0", "the slot of v that is released behind it is filled for the next tile at the earliest, and load waits for q's only slot before that, which is released behind a wait for all products"},
     {"wgmma-wait-more", "flash_attention_bf16_d(64(_jagged)?|128) sm_90a", "wgmma.wait in attend 0 #0", "the slot of v that is released behind it is filled for the next tile at the earliest, and load waits for q's only slot before that, which is released behind a wait for all products"},
