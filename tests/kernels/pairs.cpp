@@ -111,6 +111,7 @@ TEST_CASE("a pair's results are right in every order in which the threads of bot
       CAPTURE(seed);
       simulator->set_seed(seed);
       check<64, false, true>(m, {520, 72, 264});
+      CHECK(simulator->last_run().lints.empty());
     }
     simulator->set_seed(1);
   });

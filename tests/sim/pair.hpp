@@ -10,6 +10,7 @@ struct pair_variant {
   std::string before_mma, fence = "fence.proxy.async.shared::cta;", wait = "W: mbarrier.try_wait.parity.shared.b64 %p6, [bar], 0; @!%p6 bra W;", wait_load = "tcgen05.wait::ld.sync.aligned;";
   std::string enable = "0", dealloc_columns = "64", end, more_b;
   int n = 64, d_column = 0;
+  int issuer = 0;  // which CTA multiplies
 };
 
 inline std::string pair_kernel(const pair_variant& v) {
@@ -20,7 +21,7 @@ inline std::string pair_kernel(const pair_variant& v) {
   const std::string fields = "0x0000401000080000";
   return R"(
     .shared .align 128 .b8 a[4096]; .shared .align 128 .b8 b[2048]; .shared .align 8 .b64 bar; .shared .align 4 .b32 slot;
-    mov.u32 %r1, %cluster_ctarank; setp.lt.u32 %p1, %r0, 32; setp.eq.u32 %p2, %r0, 0; setp.eq.u32 %p3, %r1, 0; and.pred %p4, %p2, %p3;
+    mov.u32 %r1, %cluster_ctarank; setp.lt.u32 %p1, %r0, 32; setp.eq.u32 %p2, %r0, 0; setp.eq.u32 %p3, %r1, )" + std::to_string(v.issuer) + R"(; and.pred %p4, %p2, %p3;
     shr.u32 %r2, %r0, 3; shl.b32 %r2, %r2, 8; and.b32 %r3, %r0, 7; shl.b32 %r3, %r3, 4; add.u32 %r2, %r2, %r3;
     mov.u32 %r4, a; add.u32 %r4, %r4, %r2; mov.u32 %r5, b; add.u32 %r5, %r5, %r2; mov.u32 %r6, 0;
     and.b32 %r7, %r0, 15; cvt.rn.f32.u32 %f1, %r7; cvt.rn.bf16.f32 %rs1, %f1; cvt.u32.u16 %r7, %rs1;

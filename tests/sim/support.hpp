@@ -19,6 +19,7 @@ struct setup {
   unsigned dynamic_shared = 0;
   std::uint64_t seed = 1;
   std::size_t out_words = 0;  // 32-bit words; 0: as many as inputs
+  std::vector<std::string>* lints = nullptr;  // receives those of the run
 };
 
 /// A whole module around `body`. %rd1 is the input address, %rd2 the output address, %r0 the thread; many registers are declared.
@@ -44,6 +45,7 @@ inline std::vector<std::uint32_t> run_module(const std::string& text, const std:
   l.dynamic_shared_bytes = s.dynamic_shared;
   l.arguments = {tlx::device::scalar<std::uint64_t>(a), tlx::device::scalar<std::uint64_t>(b)};
   m->run(*code, "k", l);
+  if (s.lints) *s.lints = m->last_run().lints;
   std::vector<std::uint32_t> out(out_words);
   m->read(out.data(), b, out_words * 4);
   return out;

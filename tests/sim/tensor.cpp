@@ -1,6 +1,7 @@
 // tcgen05 by one CTA and by a pair (pair.hpp), with its planted mistakes.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "pair.hpp"
@@ -35,6 +36,18 @@ TEST_CASE("tcgen05.mma by one CTA and by a pair gives the product, each CTA its 
         CHECK(real(out[static_cast<std::size_t>(row * 4 + 3)]) == a * 8.0F);
       }
     }
+}
+
+TEST_CASE("both CTAs of a pair allocate, by the book; a product that the odd one issues is legal and a lint") {
+  const auto odd_lines = [](const pair_variant& v) {
+    std::vector<std::string> lints;
+    setup s = pair_setup(v);
+    s.lints = &lints;
+    run(pair_kernel(v), {0}, s);
+    return std::count_if(lints.begin(), lints.end(), [](const std::string& l) { return l.find("by the odd CTA of the pair") != std::string::npos; });
+  };
+  CHECK(odd_lines({.pair = 2}) == 0);
+  CHECK(odd_lines({.pair = 2, .issuer = 1}) == 2);  // the product and its commit
 }
 
 TEST_CASE("C39: of a tile of 64 columns each CTA of a pair holds the operand's half, and the product has both") {
