@@ -272,7 +272,7 @@ struct cluster {
   std::uint32_t number = 0;
   std::uint32_t warp_count = 0;            // of all its CTAs
   std::uint32_t agents = 0;                // entries of its vector clocks
-  std::vector<std::uint32_t> lane_agents;  // by warp: the first of its 32 lanes, or 0
+  std::vector<std::uint32_t> lane_agents;  // by warp, for what single lanes have signalled, then for what they have fenced: the first of its 32 lanes, or 0
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -412,8 +412,10 @@ class engine {
   void copy_read_landed(cta& barrier_home, std::uint32_t barrier, std::uint32_t agent, std::uint32_t stamp);
   void observe_read(warp& w, std::uint64_t id, lanes who);   // lanes have waited for a bulk copy's read
   void merge_lanes(warp& w);
+  void fence_proxies(warp& w, lanes who);
   std::uint32_t lane_agent(cluster& k, std::uint32_t agent, unsigned lane);
   bool lane_signalled(const cluster& k, const vector_clock& seen, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
+  bool lane_fenced(const cluster& k, const vector_clock& proxied, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
   std::unordered_map<std::uint64_t, std::uint32_t> read_stamps;  // bulk copies out of shared memory: their clock
   void async_update(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);  // red.async: what it adds to has been written
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);
