@@ -246,6 +246,8 @@ void engine::complete_phase(cta& c, std::uint32_t offset) {
 void engine::acquire_mbarrier(warp& w, cta& c, std::uint32_t offset) {
   if (w.now.empty()) return;
   const barrier_clocks& b = c.barrier_sync[offset];
+  w.waited_in = &c;
+  w.waited_for = offset;
   if (!b.done.empty()) w.now.join(b.done);
   synchronise_warp(w);
 }

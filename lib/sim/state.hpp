@@ -196,6 +196,8 @@ struct warp {
   std::uint32_t copy_clock = 0, matrix_clock = 0;  // asynchronous reads issued
   std::array<std::uint32_t, 32> copies_waited{};   // by lane: bulk copies known to have read, not known to the warp yet
   bool lanes_waited = false;
+  const cta* waited_in = nullptr;               // the mbarrier that it has waited for last, successfully
+  std::uint32_t waited_for = 0;
   vector_clock tensor_after;                    // clocks::tensor at the last tcgen05.fence::after_thread_sync
   bool tensor_loads_pending = false;            // registers of a tcgen05.ld that was not waited for
   std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
@@ -228,6 +230,7 @@ struct cta {
   std::vector<std::uint8_t> shadows;       // per byte
   std::map<std::uint32_t, mbarrier_state> barriers;
   std::map<std::uint32_t, std::vector<int>> arrivals;  // by barrier: what has signalled it in its phase, at most eight places (engine::index_of)
+  std::map<std::uint32_t, std::vector<int>> signalled;  // and in the phase before
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
@@ -336,7 +339,9 @@ class engine {
   std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
   std::string arrivals_text(const cta& c, std::uint32_t offset) const;
   std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
+  std::string column_name(int column) const;             // " (slot 0 of ring "d")", or empty
   std::string column_text(int column) const;
+  std::string signals_text(const cta& c, std::uint32_t offset) const;  // of a barrier's latest phase that has ended
   std::string role_name(const warp& w) const;            // "role \"load\"", or empty
 
   // ---- memory

@@ -49,7 +49,7 @@ void check_not_pending(engine& e, cta& c, int first, int count, const warp* w, c
     if (first < p.first + p.count && p.first < first + count) {
       std::string by;
       for (const async_operation& o : e.in_flight) if (o.id == p.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ptx line ", o.what->line);
-      e.fault("race", cat("tensor memory columns [", first, ", ", first + count, ") are ", verb, " while an operation that writes them is in flight", by), w, i);
+      e.fault("race", cat("tensor memory columns [", first, ", ", first + count, ")", e.column_name(std::max(first, p.first)), " are ", verb, " while an operation that writes them is in flight", by), w, i);
     }
 }
 

@@ -157,3 +157,54 @@ TEST_CASE("a bulk store that is in no group is named when a wait for groups ends
   const wrong_kernel open = kernel("");
   CHECK(named(open, "race", {"no cp.async.bulk.commit_group has followed the one of " + open.line("cp.async.bulk.global")}) == 24);
 }
+
+TEST_CASE("a race of a warp that has waited says for what, and who has signalled that") {
+  // Warp 0 fills two words and signals each; warp 1 waits for the first and reads the second.
+  const std::string notes = "// tlx.ring name=\"x\" which=full offset=16 bytes=8 stages=2\n// tlx.ring name=\"x\" which=slots offset=0 bytes=8 stages=2\n.extern .shared .align 16 .b8 dyn[];\n";
+  const auto kernel = [&](const std::string& read) {
+    return wrong_kernel{.body = "mov.u32 %r1, dyn; setp.eq.u32 %p1, %r0, 0; setp.lt.u32 %p2, %r0, 32;\n@%p1 mbarrier.init.shared.b64 [%r1+16], 1; @%p1 mbarrier.init.shared.b64 [%r1+24], 1; bar.sync 0; @!%p2 bra WAIT; @!%p1 bra DONE;\n"
+                                "st.shared.u32 [%r1], %r0;\nmbarrier.arrive.shared.b64 _, [%r1+16]; // the first\nst.shared.u32 [%r1+8], %r0; // too late\nmbarrier.arrive.shared.b64 _, [%r1+24]; // the second\nbra DONE;\n"
+                                "WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [%r1+16], 0; @!%p3 bra WAIT;\n"
+                                "mov.u32 %r4, 0;\nMORE: add.u32 %r4, %r4, 1; setp.lt.u32 %p4, %r4, 20000; @%p4 bra MORE;\n" + read + "\nDONE:",
+                        .before = notes, .how = {.threads = 64, .dynamic_shared = 64}};
+  };
+  CHECK(named(kernel("ld.shared.u32 %r2, [%r1];"), "", {}) == 24);
+  const wrong_kernel wrong = kernel("ld.shared.u32 %r2, [%r1+8];");
+  CHECK(named(wrong, "race", {"shared memory byte 1032 (slot 1 of ring \"x\") is read by warp 1 but its write by warp 0 (" + wrong.line("// too late") + ") is not ordered before",
+                              "warp 1 has last waited for the mbarrier at shared offset 1040 (full barrier of slot 0 of ring \"x\"), whose latest phase was signalled at " + wrong.line("// the first")}) == 24);
+}
+
+TEST_CASE("a wait that a barrier has left behind says who has signalled its latest phase") {
+  // Three phases pass while one warp sleeps in its wait for the first.
+  const auto kernel = [](const std::string& times) {
+    return wrong_kernel{.body = ".shared .align 8 .b64 b; setp.eq.u32 %p1, %r0, 0; setp.lt.u32 %p2, %r0, 32; mov.u32 %r4, 0;\n@%p1 mbarrier.init.shared.b64 [b], 1; bar.sync 0; @!%p2 bra WAIT; @!%p1 bra DONE;\n"
+                                "mov.u32 %r5, 0;\nFIRST: add.u32 %r5, %r5, 1; setp.lt.u32 %p4, %r5, 20000; @%p4 bra FIRST;\n"  // until the others wait
+                                "MORE: mbarrier.arrive.shared.b64 _, [b]; // signals\nadd.u32 %r4, %r4, 1; setp.lt.u32 %p4, %r4, " + times + "; @%p4 bra MORE; bra DONE;\n"
+                                "WAIT: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0; @!%p3 bra WAIT;\nDONE:",
+                        .how = {.threads = 64}};
+  };
+  CHECK(named(kernel("1"), "", {}) == 24);
+  const wrong_kernel wrong = kernel("6");
+  int left = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const told t = once(wrong, seed);
+    CAPTURE(t.text);
+    left += t.id == "barrier-misuse" && says(t, "so the parity it tests is garbage") && says(t, "whose latest phase was signalled at " + wrong.line("// signals"));
+  }
+  CHECK(left >= 3);
+}
+
+TEST_CASE("columns of tensor memory that are read too early are named by their ring") {
+  const auto kernel = [](const std::string& wait) {
+    return wrong_kernel{.body = ".shared .b32 slot; .shared .align 128 .b8 a[8192]; .shared .align 8 .b64 b; mov.u32 %r1, slot; mov.u32 %r2, a; mov.u32 %r3, b; setp.eq.u32 %p1, %r0, 0; shl.b32 %r4, %r0, 6; add.u32 %r4, %r4, %r2; mov.u32 %r5, 0;\n"
+                                "@%p1 mbarrier.init.shared.b64 [b], 1; st.shared.v4.b32 [%r4], {%r5, %r5, %r5, %r5}; st.shared.v4.b32 [%r4+16], {%r5, %r5, %r5, %r5}; st.shared.v4.b32 [%r4+32], {%r5, %r5, %r5, %r5}; st.shared.v4.b32 [%r4+48], {%r5, %r5, %r5, %r5}; fence.proxy.async.shared::cta;\n"
+                                "setp.lt.u32 %p2, %r0, 32; @%p2 tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 64; bar.sync 0; tcgen05.fence::after_thread_sync; ld.shared.u32 %r6, [slot];\n"
+                                "shr.u32 %r7, %r2, 4; cvt.u64.u32 %rd3, %r7; or.b64 %rd3, %rd3, 0x0000401000080000; and.b64 %rd3, %rd3, 0xFFFFFFFFFFFF3FFF; mov.u32 %r8, " + std::to_string(1U << 4 | 1U << 7 | 1U << 10 | 2U << 17 | 8U << 24) + "; setp.ne.u32 %p3, 0, 0;\n"
+                                "@%p1 tcgen05.mma.cta_group::1.kind::f16 [%r6], %rd3, %rd3, %r8, %p3;\n@%p1 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%r3];\n" + wait + "\n"
+                                "shr.u32 %r9, %r0, 5; shl.b32 %r9, %r9, 21; add.u32 %r9, %r9, %r6;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r10}, [%r9];\ntcgen05.wait::ld.sync.aligned; tcgen05.fence::before_thread_sync; bar.sync 0;\n"
+                                "W2: mbarrier.try_wait.parity.shared.b64 %p4, [b], 0; @!%p4 bra W2; bar.sync 0; @%p2 tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r6, 64;",
+                        .before = "// tlx.ring name=\"d\" which=columns offset=0 bytes=16 stages=2\n", .how = {.target = "sm_100a", .threads = 128}};
+  };
+  CHECK(named(kernel("W: mbarrier.try_wait.parity.shared.b64 %p4, [b], 0; @!%p4 bra W; tcgen05.fence::after_thread_sync;"), "", {}) == 24);
+  CHECK(named(kernel(""), "race", {"(slot 0 of ring \"d\")"}) == 24);
+}

@@ -240,21 +240,29 @@ std::vector<std::string> operators() {
   return names;
 }
 
-// Lines where an elected lane works: behind each use of the predicate, or up to where the others skip to.
+// Lines where an elected lane works: what its predicate guards, what it jumps to, and what the others jump over.
 static std::vector<int> work_of_elected(const program& p, std::size_t at) {
   std::vector<int> lines;
-  std::smatch elected, skip;
-  if (!std::regex_search(p.lines[at], elected, std::regex("\\|(%p\\d+),"))) return lines;
-  const std::string name = elected[1];
-  for (std::size_t j = at; j < p.lines.size(); ++j) {
+  std::smatch m;
+  if (!std::regex_search(p.lines[at], m, std::regex("\\|(%p\\d+),"))) return lines;
+  const std::string elected = m[1];
+  std::string others;  // the predicate of all other lanes
+  const auto add = [&](std::size_t from, std::size_t end) { for (std::size_t k = from; k < std::min(end, p.lines.size()); ++k) lines.push_back(static_cast<int>(k) + 1); };
+  const auto label = [&](const std::string& name) {
+    for (std::size_t k = 0; k < p.lines.size(); ++k) if (p.lines[k].rfind(name + ":", 0) == 0) return k;
+    return at;
+  };
+  for (std::size_t j = at + 1; j < p.lines.size(); ++j) {
     const std::string& l = p.lines[j];
-    const bool inverted = has(l, "not.pred") && has(l, (", " + name + ";").c_str());
-    if (!inverted && !has(l, ("@" + name + " ").c_str()) && !has(l, ("@!" + name + " ").c_str())) continue;
-    std::size_t end = j + 12;
-    if (inverted && j + 1 < p.lines.size() && std::regex_search(p.lines[j + 1], skip, std::regex("@%p\\d+ bra\\s+(\\$L\\w+);")))
-      for (std::size_t k = j; k < p.lines.size(); ++k)
-        if (p.lines[k].rfind(skip[1].str() + ":", 0) == 0) end = k;
-    for (std::size_t k = j + 1; k < end; ++k) lines.push_back(static_cast<int>(k));
+    if (std::regex_search(l, m, std::regex("\\|(%p\\d+),")) && m[1] == elected) break;  // another election
+    if (std::regex_search(l, m, std::regex("not\\.pred\\s+(%p\\d+), (%p\\d+);")) && m[2] == elected) { others = m[1]; continue; }
+    if (!std::regex_search(l, m, std::regex("@(!?)(%p\\d+) (?:bra(?:\\.uni)?\\s+(\\$L\\w+);)?"))) continue;
+    const bool theirs = m[2] == elected ? m[1].length() > 0 : !others.empty() && m[2] == others && m[1].length() == 0;
+    if (m[2] != elected && !theirs) continue;
+    const std::size_t to = m[3].matched ? label(m[3]) : at;
+    if (!m[3].matched) add(j, j + 1);
+    else if (theirs) add(j + 1, to > j ? to : j + 1);
+    else add(to, to + 30);
   }
   return lines;
 }
