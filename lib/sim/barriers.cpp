@@ -151,9 +151,15 @@ void engine::report_deadlock() {
       }
     }
   if (more) text += cat("\n    and ", more, " more places");
-  // Who has left, and where, cannot signal any more.
+  // Who has left, and where, cannot signal any more; lanes that have left their warp are missed where it gathers.
   std::set<std::string> gone;
-  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(w->ended_at < code.code.size() ? cat(role_name(*w), " (", place_of(code.code[w->ended_at]), ")") : role_name(*w));
+  for (const auto& k : resident)
+    for (const auto& c : k->ctas)
+      for (const auto& w : c->warps) {
+        const std::string place = w->ended_at < code.code.size() ? cat(" (", place_of(code.code[w->ended_at]), ")") : std::string();
+        if (w->done && !role_name(*w).empty()) gone.insert(cat(role_name(*w), place));
+        if (!w->done && w->exited & w->launched) gone.insert(cat(where(*w, w->exited & w->launched), place));
+      }
   if (!gone.empty()) {
     text += "\n    ended: ";
     bool first_name = true;

@@ -177,7 +177,7 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
     e.commit_issued(w, id);
     o.land = [=](engine& en, int) {
       for (cta* h : homes) {
-        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
+        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives at the ", en.barrier_text(offset), " in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
         mbarrier_state& s = en.barrier_at(*h, offset, nullptr, what, -1);
         en.commit_landed(*h, offset, id);
         en.barrier_done(*h, offset, barrier_arrive(s), nullptr, what, -1);

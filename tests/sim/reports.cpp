@@ -107,6 +107,16 @@ TEST_CASE("a deadlock's report names a CTA barrier with its count, and registers
   CHECK(named(kept, "deadlock", {"4 warps (first: 4) wait (" + kept.line("setmaxnreg.inc") + ") for registers (setmaxnreg)"}) == 24);
 }
 
+TEST_CASE("a deadlock's report names lanes that have left their warp, and where") {
+  // Lane 0 should have signalled before the warp meets.
+  const auto kernel = [](const std::string& first) {
+    return wrong_kernel{.body = ".shared .align 8 .b64 b; setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [b], 1; bar.sync 0; @!%p1 bra WAIT;\n" + first + "\nmbarrier.arrive.shared.b64 _, [b];\nWAIT: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0; @!%p3 bra WAIT;"};
+  };
+  CHECK(named(kernel(""), "", {}) == 24);
+  const wrong_kernel left = kernel("exit; // too early");
+  CHECK(named(left, "deadlock", {"ended: CTA (0,0,0) warp 0 lane 0 (" + left.line("// too early") + ")"}) == 24);
+}
+
 TEST_CASE("of places where warps wait twelve are listed, and the others counted") {
   std::string body = "shr.u32 %r1, %r0, 5;\n";
   for (int k = 0; k < 15; ++k) body += "setp.eq.u32 %p1, %r1, " + std::to_string(k) + "; @%p1 bar.sync " + std::to_string(k) + ", 64;\n";

@@ -1,14 +1,14 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--jobs N] [--seconds N] [--first N] [--from N] [--schedules N] [--extent N] [--share K/N]
-//                            [--places N] [--subject NAME] [--operator NAME] [--line N] [--verbose] [--rows] [--dump FILE]
+//                            [--places N] [--subject NAME] [--operator NAMES] [--line N] [--verbose] [--rows] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
 // similar kernels with two places of each operator; --full: those and 256 schedules, and 32 of what is listed as equivalent;
 // --right-only N: N schedules of the right kernels, from --from N (1) on, no mutants. --subject NAME --every-site: all places of one kernel.
 // --schedules N: at most so many of a mutant (32, and 4 where it is listed as equivalent). --extent N: rows and columns of the matrices that kernels of the
 // library's list get (the smallest that take the kernel wherever 264 do, and each of its rings round more than twice). --share K/N: every N-th kernel from the
 // K-th on. --jobs N: so many processes (1; all processors with --full or --right-only). --seconds N: no kernel is begun later; the last lines say which was the
-// first that was not, for --first. --list: the names. --equivalents FILE: not the file of this source tree. --places N: so many of each operator (2).
+// first that was not, for --first. --list: the names. --equivalents FILE: not the file of this source tree. --places N: so many of each operator. --operator a,b: these.
 // --rows: for each mutant that is listed as equivalent, which line of the file says so.
 #include <algorithm>
 #include <atomic>
@@ -37,7 +37,7 @@ constexpr int most_on_others = 8;  // schedules of a problem of another size
 
 struct equivalent { std::string of, subject, site, reason; int line; };
 
-// operator || kernel.target (a regular expression) || site (parts of it, " ... " between them) || reason
+// operator || kernel.target (a regular expression) || site (parts of it, " ... " between them; #2..5: any of these numbers) || reason
 std::vector<equivalent> read_equivalents(const std::string& path) {
   std::vector<equivalent> all;
   std::ifstream in(path);
@@ -57,8 +57,12 @@ std::vector<equivalent> read_equivalents(const std::string& path) {
   return all;
 }
 
-/// Whether the parts of `pattern` between " ... " stand in `site` one after the other; from its start when the pattern begins with ^.
+/// Whether the parts of `pattern` between " ... " stand in `site` one after the other; from its start when the pattern begins with ^. #2..5 at its end: any of these numbers.
 bool matches(const std::string& site, std::string pattern) {
+  if (const std::size_t range = pattern.rfind(".."), number = pattern.rfind('#'); range != std::string::npos && number != std::string::npos && range > number) {
+    const int first = std::stoi(pattern.substr(number + 1)), last = std::stoi(pattern.substr(range + 2)), mine = std::stoi(site.substr(site.rfind('#') + 1));
+    return mine >= first && mine <= last && matches(site, pattern.substr(0, number) + cat("#", mine));
+  }
   std::size_t at = 0;
   if (pattern[0] == '^') {
     pattern.erase(0, 1);
@@ -133,7 +137,7 @@ struct work { std::string name, target; int first_seed = 1, schedules = 8; };
 struct settings {
   std::vector<std::string> targets;
   std::string only_subject, only_operator, dump, listed = std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt";
-  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 0, first_seed = 1, jobs = 0, seconds = 0, first = 1, places = 2;
+  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 0, first_seed = 1, jobs = 0, seconds = 0, first = 1, places = 0;
   bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false, rows = false;
 };
 
@@ -257,12 +261,12 @@ class trial {
     const std::vector<std::string> lines = lines_of(s.launch.ptx);
     int made_here = 0;
     for (const mutant& m : mutants(s.launch.ptx)) {
-      if (!o_.only_operator.empty() && m.of != o_.only_operator) continue;
+      if (!o_.only_operator.empty() && cat(",", o_.only_operator, ",").find(cat(",", m.of, ",")) == std::string::npos) continue;
       if (o_.only_line && m.line != o_.only_line) continue;
       // What this launch never executes cannot show.
       if (!(m.of == "drop-predicate" ? guarded_.count(m.line) : reached_.count(m.line))) { ++count(m.of, idle); continue; }
-      const bool all_places = !o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty()));
-      if (!all_places && ++places[m.of] > o_.places) continue;
+      const bool all_places = !o_.places && (!o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty())));
+      if (!all_places && ++places[m.of] > (o_.places ? o_.places : 2)) continue;
       ++made_here;
       judge(s, item.target, m, lines);
     }
@@ -291,8 +295,8 @@ class trial {
         const auto there = other.from->load({.ptx = changed, .cubin = {}});
         for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);
       }
-      // What is done where a ring begins anew shows where it does: between other waits for each number of rounds.
-      if (m.of == "phase-not-flipped" && s.rounds && o.kind == outcome::what::same)
+      // What is done, or where a wait goes, where a ring begins anew shows where it does: between other waits for each number of rounds.
+      if ((m.of == "phase-not-flipped" || m.of == "wrong-barrier") && s.rounds && o.kind == outcome::what::same)
         for (const subject& other : s.rounds()) {
           const auto there = other.from->load({.ptx = changed, .cubin = {}});
           for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);

@@ -45,7 +45,7 @@ std::vector<subject> shipped(const std::string& target, const wanted& is_wanted)
   if (is_wanted("gemm_narrow_bias")) add_product(all, target, "gemm_narrow_bias", problems::gemm_case{.m = 128 * 5 - 6, .n = 112, .k = 64 * 6, .bias = true});
   if (is_wanted("gemm_wide")) add_product(all, target, "gemm_wide", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5, .schedule = host::gemm_schedule{.rows = 128, .cols = 256}});
   if (is_wanted("gemm_turns") && target == "sm_90a")
-    add_product(all, target, "gemm_turns", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5, .schedule = host::gemm_schedule{.rows = 128, .cols = 128, .in_turns = true}});
+    add_product(all, target, "gemm_turns", problems::gemm_case{.m = 248, .n = 504, .k = 64 * 3, .schedule = host::gemm_schedule{.rows = 128, .cols = 128, .in_turns = true}});
   if (is_wanted("attention_64")) add<problems::attention_problem>(all, target, "attention_64", problems::attention_case{.lengths = {65, 130, 10}, .heads = 1, .dimension = 64, .extra_tokens = 70});
   if (is_wanted("attention_128")) add<problems::attention_problem>(all, target, "attention_128", problems::attention_case{.lengths = {65, 70}, .heads = 2, .dimension = 128, .extra_tokens = 70});
   return all;
