@@ -233,6 +233,11 @@ class trial {
     return mutation::run(s, code, static_cast<std::uint64_t>(seed), strictly);
   }
 
+  /// The line that calls a mutant of `who` (kernel.target) equivalent, or the end.
+  std::vector<equivalent>::const_iterator listed_at(const mutant& m, const std::string& who) const {
+    return std::find_if(equivalents_.begin(), equivalents_.end(), [&](const equivalent& e) { return e.of == m.of && matches(m.site, e.site) && std::regex_match(who, std::regex(e.subject)); });
+  }
+
   /// The kernel as it is, then its mutants; how many there were.
   int one(const subject& s, const work& item) {
     const auto begin = std::chrono::steady_clock::now();
@@ -266,7 +271,10 @@ class trial {
       // What this launch never executes cannot show.
       if (!(m.of == "drop-predicate" ? guarded_.count(m.line) : reached_.count(m.line))) { ++count(m.of, idle); continue; }
       const bool all_places = !o_.places && (!o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty())));
-      if (!all_places && ++places[m.of] > (o_.places ? o_.places : 2)) continue;
+      if (!all_places && ++places[m.of] > (o_.places ? o_.places : 2)) {
+        if (const auto row = listed_at(m, cat(s.name, ".", item.target)); row != equivalents_.end()) all_.used[row - equivalents_.begin()] = true;
+        continue;
+      }
       ++made_here;
       judge(s, item.target, m, lines);
     }
@@ -286,7 +294,7 @@ class trial {
     try {
       const auto code = s.from->load({.ptx = changed, .cubin = {}});
       const std::string who = cat(s.name, ".", target);
-      const auto known = std::find_if(equivalents_.begin(), equivalents_.end(), [&](const equivalent& e) { return e.of == m.of && matches(m.site, e.site) && std::regex_match(who, std::regex(e.subject)); });
+      const auto known = listed_at(m, who);
       const int schedules = known != equivalents_.end() ? o_.equal_schedules : o_.most_schedules;
       for (int seed = 1; seed <= schedules; ++seed)
         if ((o = once(s, *code, seed)).kind != outcome::what::same) break;
