@@ -218,3 +218,23 @@ TEST_CASE("columns of tensor memory that are read too early are named by their r
   CHECK(named(kernel("W: mbarrier.try_wait.parity.shared.b64 %p4, [b], 0; @!%p4 bra W; tcgen05.fence::after_thread_sync;"), "", {}) == 24);
   CHECK(named(kernel(""), "race", {"(slot 0 of ring \"d\")"}) == 24);
 }
+
+TEST_CASE("a copy that comes to a CTA that has ended is told with the barrier it would have signalled, and where the CTA ended") {
+  const std::string notes = "// tlx.ring name=\"x\" which=full offset=64 bytes=8 stages=1\n.extern .shared .align 128 .b8 dyn[];\n";
+  const auto kernel = [&](const std::string& wait) {
+    return wrong_kernel{.body = "mov.u32 %r1, dyn; add.u32 %r2, %r1, 64; setp.eq.u32 %p1, %r0, 0; @!%p1 bra DONE; mbarrier.init.shared.b64 [%r2], 1; mbarrier.arrive.expect_tx.shared.b64 _, [%r2], 64;\n"
+                                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%rd1], 64, [%r2];\n" + wait + "\nexit; // of lane 0\nDONE:",
+                        .before = notes, .how = {.dynamic_shared = 128}};
+  };
+  CHECK(named(kernel("W: mbarrier.try_wait.parity.shared.b64 %p2, [%r2], 0; @!%p2 bra W;"), "", {}) == 24);
+  const wrong_kernel wrong = kernel("");
+  int told_so = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const told t = once(wrong, seed);
+    if (t.id.empty()) continue;  // it was in time
+    CAPTURE(t.text);
+    CHECK(t.id == "peer-exited");
+    told_so += says(t, "a copy that signals the mbarrier at shared offset 1088 (full barrier of slot 0 of ring \"x\") lands in CTA rank 0, which has exited; its last thread ended at ");
+  }
+  CHECK(told_so >= 6);
+}

@@ -238,6 +238,11 @@ class trial {
     return std::find_if(equivalents_.begin(), equivalents_.end(), [&](const equivalent& e) { return e.of == m.of && matches(m.site, e.site) && std::regex_match(who, std::regex(e.subject)); });
   }
 
+  void fits(const equivalent& row, const std::string& who, const mutant& m) {
+    all_.used[&row - equivalents_.data()] = true;
+    if (o_.rows) std::printf("ROW %d: %s %d [%s]\n", row.line, who.c_str(), m.line, m.site.c_str());
+  }
+
   /// The kernel as it is, then its mutants; how many there were.
   int one(const subject& s, const work& item) {
     const auto begin = std::chrono::steady_clock::now();
@@ -272,7 +277,7 @@ class trial {
       if (!(m.of == "drop-predicate" ? guarded_.count(m.line) : reached_.count(m.line))) { ++count(m.of, idle); continue; }
       const bool all_places = !o_.places && (!o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty())));
       if (!all_places && ++places[m.of] > (o_.places ? o_.places : 2)) {
-        if (const auto row = listed_at(m, cat(s.name, ".", item.target)); row != equivalents_.end()) all_.used[row - equivalents_.begin()] = true;
+        if (const auto row = listed_at(m, cat(s.name, ".", item.target)); row != equivalents_.end()) fits(*row, cat(s.name, ".", item.target), m);
         continue;
       }
       ++made_here;
@@ -310,8 +315,7 @@ class trial {
           for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);
         }
       if (known != equivalents_.end()) {
-        all_.used[known - equivalents_.begin()] = true;
-        if (o_.rows) std::printf("ROW %d: %s %d [%s]\n", known->line, who.c_str(), m.line, m.site.c_str());
+        fits(*known, who, m);
         if (o.kind == outcome::what::same) { ++count(m.of, equal); return; }
         tell("NOT EQUIVALENT", cat("listed as equivalent, but seed ", o.seed, ": ", o.text));
       } else if (o.kind == outcome::what::same && strict_is_quiet_) {
