@@ -200,6 +200,7 @@ struct warp {
   std::uint32_t waited_for = 0;
   vector_clock tensor_after;                    // clocks::tensor at the last tcgen05.fence::after_thread_sync
   bool tensor_loads_pending = false;            // registers of a tcgen05.ld that was not waited for
+  const instruction* tensor_loaded = nullptr;   // the latest one
   std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first

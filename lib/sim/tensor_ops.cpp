@@ -132,6 +132,7 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
     if (w.pinned.empty()) w.pinned.assign(e.code.register_bytes / 128 + 1, 0);
     w.pinned[x.registers[r] / 128] = 3;
     w.tensor_loads_pending = true;
+    w.tensor_loaded = &i;
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
   return step::next;

@@ -238,3 +238,15 @@ TEST_CASE("a copy that comes to a CTA that has ended is told with the barrier it
   }
   CHECK(told_so >= 6);
 }
+
+TEST_CASE("a register that a load of tensor memory has not filled yet is told with that load") {
+  const auto kernel = [](const std::string& wait) {
+    return wrong_kernel{.body = ".shared .b32 slot; mov.u32 %r1, slot; tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%r1], 32; ld.shared.u32 %r2, [slot];\n"
+                                "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r2], {%r0}; tcgen05.wait::st.sync.aligned;\ntcgen05.ld.sync.aligned.32x32b.x1.b32 {%r3}, [%r2];\n" + wait +
+                                "\nadd.u32 %r4, %r3, 1;\ntcgen05.wait::ld.sync.aligned; tcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;",
+                        .how = {.target = "sm_100a"}};
+  };
+  CHECK(named(kernel("tcgen05.wait::ld.sync.aligned;"), "", {}) == 24);
+  const wrong_kernel early = kernel("");
+  CHECK(named(early, "race", {"the latest load is that of " + early.line("tcgen05.ld.sync"), early.line("add.u32")}) == 24);
+}
