@@ -137,7 +137,7 @@ step op_bulk_copy(engine& e, warp& w, context&, const instruction& i, lanes acti
       const std::uint32_t agent = w.agent, stamp = w.copy_clock;
       o.writes.push_back({t.home, to.offset, to.offset + bytes});
       o.land = [=, &x](engine& en, int) {
-        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
+        if (t.home->exited) en.fault("peer_exited", cat("a copy that signals the ", en.barrier_text(bar.offset), " lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
         const std::byte* s = from.home ? from.home->shared.data() + from.offset : en.memory.at(source_address, bytes);
         std::byte* d = t.home->shared.data() + to.offset;
         if (x.reduce) reduce_elements(x.op, x.type, d, s, bytes);
@@ -255,7 +255,7 @@ step op_tensor_copy(engine& e, warp& w, context&, const instruction& i, lanes ac
         o.writes.push_back({t.home, to.offset, to.offset + last});
       }
       o.land = [=](engine& en, int) {
-        if (t.home->exited) en.fault("peer_exited", cat("a copy lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
+        if (t.home->exited) en.fault("peer_exited", cat("a copy that signals the ", en.barrier_text(bar.offset), " lands in CTA rank ", t.home->rank, ", which has exited", en.exit_text(*t.home)), nullptr, what);
         for (const box_piece& p : *pieces) {
           const std::byte* s = p.kind == box_piece::what::copy ? en.memory.at(p.global, p.bytes) : nullptr;
           for_swizzled_parts(swizzle, to.offset, p, [&](std::uint32_t at, std::uint32_t done, std::uint32_t bytes) {
@@ -399,7 +399,7 @@ step op_store_async(engine& e, warp& w, context&, const instruction& i, lanes ac
     o.home = to.home;
     o.what = what;
     o.land = [=, &x](engine& en, int) {
-      if (to.home->exited) en.fault("peer_exited", cat("a store lands in CTA rank ", to.home->rank, ", which has exited", en.exit_text(*to.home)), nullptr, what);
+      if (to.home->exited) en.fault("peer_exited", cat("a store that signals the ", en.barrier_text(bar.offset), " lands in CTA rank ", to.home->rank, ", which has exited", en.exit_text(*to.home)), nullptr, what);
       std::byte* d = to.home->shared.data() + to.offset;
       if (x.reduce) reduce_elements(x.op, x.type, d, data.data(), bytes);
       else { std::memcpy(d, data.data(), bytes); en.set_shadow(*to.home, to.offset, bytes, shadow_written); en.async_landed(*to.home, to.offset, bytes, *bar.home, bar.offset, what); }

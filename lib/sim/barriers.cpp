@@ -1,6 +1,7 @@
 // CTA barriers, cluster barriers, mbarriers, register reallocation, and the report when nobody can go on.
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "sim/ops.hpp"
 #include "tlx/support/text.hpp"
@@ -31,25 +32,30 @@ std::string engine::place_name(std::uint32_t offset, bool data) const {
   return all;
 }
 
-std::string engine::arrivals_text(const cta& c, std::uint32_t offset) const {
-  const auto found = c.arrivals.find(offset);
-  if (found == c.arrivals.end() || found->second.empty()) return {};
-  std::string text = ", in this phase signalled at ";
-  for (std::size_t k = 0; k < found->second.size(); ++k) text += cat(k ? ", " : "", place_of_index(found->second[k]));
+static std::string listed(const engine& e, const std::map<std::uint32_t, std::vector<int>>& of, std::uint32_t offset, const char* words) {
+  const auto found = of.find(offset);
+  if (found == of.end() || found->second.empty()) return {};
+  std::string text = words;
+  for (std::size_t k = 0; k < found->second.size(); ++k) text += cat(k ? ", " : "", e.place_of_index(found->second[k]));
   return text;
 }
+
+std::string engine::arrivals_text(const cta& c, std::uint32_t offset) const { return listed(*this, c.arrivals, offset, ", in this phase signalled at "); }
+std::string engine::signals_text(const cta& c, std::uint32_t offset) const { return listed(*this, c.signalled, offset, ", whose latest phase was signalled at "); }
 
 std::string engine::byte_text(std::uint32_t offset) const {
   const std::string name = place_name(offset, true);
   return cat("shared memory byte ", offset, name.empty() ? std::string() : cat(" (", name, ")"));
 }
 
-std::string engine::column_text(int column) const {
+std::string engine::column_name(int column) const {
   for (const ring_note& r : code.text->rings)
     if (r.which == "columns" && column >= static_cast<int>(r.offset) && (static_cast<std::uint32_t>(column) - r.offset) / r.bytes < r.stages)
-      return cat("tensor memory column ", column, " (slot ", (static_cast<std::uint32_t>(column) - r.offset) / r.bytes, " of ring \"", r.name, "\")");
-  return cat("tensor memory column ", column);
+      return cat(" (slot ", (static_cast<std::uint32_t>(column) - r.offset) / r.bytes, " of ring \"", r.name, "\")");
+  return {};
 }
+
+std::string engine::column_text(int column) const { return cat("tensor memory column ", column, column_name(column)); }
 
 std::string engine::barrier_text(std::uint32_t offset) const {
   const std::string name = place_name(offset, false);
@@ -78,7 +84,11 @@ fault_report engine::report_of(const char* kind, const std::string& message, con
   return r;
 }
 
-void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) { throw fault_found{report_of(kind, message, w, i, who)}; }
+// A warp that runs into what it should have waited for has usually waited for something: whoever has signalled that may have done so too early.
+void engine::fault(const char* kind, const std::string& message, const warp* w, const instruction* i, lanes who) {
+  const bool unordered = std::string_view(kind) == "race" && w && w->waited_in;
+  throw fault_found{report_of(kind, unordered ? cat(message, "; warp ", w->index, " has last waited for the ", barrier_text(w->waited_for), signals_text(*w->waited_in, w->waited_for)) : message, w, i, who)};
+}
 
 void engine::note_uninitialized(const std::string& message, const warp* w, const instruction* i, lanes who) {
   if (!how.detect_races) fault("uninitialized", message, w, i, who);
@@ -141,9 +151,15 @@ void engine::report_deadlock() {
       }
     }
   if (more) text += cat("\n    and ", more, " more places");
-  // Who has left, and where, cannot signal any more.
+  // Who has left, and where, cannot signal any more; lanes that have left their warp are missed where it gathers.
   std::set<std::string> gone;
-  for (const auto& k : resident) for (const auto& c : k->ctas) for (const auto& w : c->warps) if (w->done && !role_name(*w).empty()) gone.insert(w->ended_at < code.code.size() ? cat(role_name(*w), " (", place_of(code.code[w->ended_at]), ")") : role_name(*w));
+  for (const auto& k : resident)
+    for (const auto& c : k->ctas)
+      for (const auto& w : c->warps) {
+        const std::string place = w->ended_at < code.code.size() ? cat(" (", place_of(code.code[w->ended_at]), ")") : std::string();
+        if (w->done && !role_name(*w).empty()) gone.insert(cat(role_name(*w), place));
+        if (!w->done && w->exited & w->launched) gone.insert(cat(where(*w, w->exited & w->launched), place));
+      }
   if (!gone.empty()) {
     text += "\n    ended: ";
     bool first_name = true;
@@ -298,7 +314,7 @@ void engine::barrier_done(cta& c, std::uint32_t offset, const barrier_answer& a,
   if (a.lint) { if (how.strict) fault(to_string(a.lint.kind), cat(a.lint.text, ", ", barrier_text(offset), " of CTA rank ", c.rank), w, i, lane < 0 ? 0 : 1U << lane); lint(a.lint.text, i); }
   if (a.completed) {
     note_event();
-    arrivals.clear();
+    c.signalled[offset] = std::exchange(arrivals, {});
     complete_phase(c, offset);
     if (how.trace) { std::uint64_t& most = barrier_phases[offset]; most = std::max<std::uint64_t>(most, c.barriers[offset].phase); }
     wake(c, block_reason::mbarrier, offset);
@@ -383,7 +399,7 @@ step op_mbarrier_wait(engine& e, warp& w, context& c, const instruction& i, lane
       const std::uint32_t parity = w.slot<std::uint32_t>(i.b)[l] & 1U;
       if (c.phase && c.key == offset) {
         // Blocked here before: the barrier must not have run past the phase that was meant.
-        if (const complaint late = check_waiter(s, c.phase - 1)) e.fault(to_string(late.kind), cat(late.text, ", ", e.barrier_text(offset)), &w, &i, 1U << l);
+        if (const complaint late = check_waiter(s, c.phase - 1)) e.fault(to_string(late.kind), cat(late.text, ", ", e.barrier_text(offset), e.signals_text(home, offset)), &w, &i, 1U << l);
       }
       done = barrier_test_parity(s, parity);
       if (!done) phase = meant_phase(s, parity);

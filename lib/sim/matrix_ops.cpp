@@ -399,7 +399,7 @@ void engine::touch_wgmma(warp& w, const instruction& i) {
   for_slots(code, i, [&](std::uint32_t slot, bool write) {
     if (slot == no_slot || slot / 128 >= code.wgmma_registers.size() || !code.wgmma_registers[slot / 128]) return;
     w.unfenced[slot / 128] = 1;
-    if (w.tensor_loads_pending && w.pinned[slot / 128] == 3) fault("race", "a register of a tcgen05.ld is touched before tcgen05.wait::ld", &w, &i);
+    if (w.tensor_loads_pending && w.pinned[slot / 128] == 3) fault("race", cat("a register of a tcgen05.ld is touched before tcgen05.wait::ld; the latest load is that of ", place_of(*w.tensor_loaded)), &w, &i);
     if (w.wgmmas.empty()) return;
     const std::uint8_t how_pinned = w.pinned[slot / 128];
     if (how_pinned != 1 && !(how_pinned == 2 && write)) return;

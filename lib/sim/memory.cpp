@@ -137,7 +137,7 @@ void engine::check_not_read(cta& c, std::uint32_t offset, std::size_t bytes, con
       for (const async_operation& o : in_flight) if (o.id == r.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ", place_of(*o.what));
       const auto issued = [&](const std::vector<std::uint64_t>& ids) { return std::find(ids.begin(), ids.end(), r.operation) != ids.end(); };
       for (const auto& x : c.warps)
-        if (std::any_of(x->async.begin(), x->async.end(), [&](const auto& t) { return t && std::any_of(t->bulk_groups.begin(), t->bulk_groups.end(), issued); })) by += ungrouped_text(*x);
+        if (std::any_of(x->async.begin(), x->async.end(), [&](const auto& t) { return t && (issued(t->open_bulk) || std::any_of(t->bulk_groups.begin(), t->bulk_groups.end(), issued)); })) by += ungrouped_text(*x);
       for (const auto& x : c.warps) for (const pending_wgmma& p : x->wgmmas) if (p.id == r.operation) by = cat(": ", std::string(p.what->opcode), " of warp ", x->index, ", ", place_of(*p.what), ", which no wgmma.wait_group has ended");
       fault("race", cat(byte_text(std::max(offset, range.begin)), " is overwritten while an asynchronous operation may still read it", by), w, i, lane < 0 ? 0 : 1U << lane);
     }

@@ -227,7 +227,11 @@ void engine::arrive_mbarrier(warp& w, cta& c, std::uint32_t offset, lanes who) {
     clocks published = w.now;
     published.seen[w.agent] = w.round_clock;
     published.proxied[w.agent] = std::min(published.proxied[w.agent], w.round_clock);
-    for (lanes m = w.touched & who; m; m &= m - 1) raise_clock(published.seen, lane_agent(k, w.agent, static_cast<unsigned>(std::countr_zero(m))), w.now.seen[w.agent]);
+    for (lanes m = w.touched & who; m; m &= m - 1) {
+      const unsigned lane = static_cast<unsigned>(std::countr_zero(m));
+      raise_clock(published.seen, lane_agent(k, w.agent, lane), w.now.seen[w.agent]);
+      if (w.now.proxied[w.agent] > w.round_clock) raise_clock(published.proxied, lane_agent(k, k.warp_count + w.agent, lane), w.now.proxied[w.agent]);
+    }
     waited(published);
     to.join(published);
   }
@@ -242,6 +246,8 @@ void engine::complete_phase(cta& c, std::uint32_t offset) {
 void engine::acquire_mbarrier(warp& w, cta& c, std::uint32_t offset) {
   if (w.now.empty()) return;
   const barrier_clocks& b = c.barrier_sync[offset];
+  w.waited_in = &c;
+  w.waited_for = offset;
   if (!b.done.empty()) w.now.join(b.done);
   synchronise_warp(w);
 }
@@ -254,7 +260,7 @@ void engine::merge_lanes(warp& w) {
   w.lanes_waited = false;
 }
 std::uint32_t engine::lane_agent(cluster& k, std::uint32_t agent, unsigned lane) {
-  if (k.lane_agents.empty()) k.lane_agents.assign(k.warp_count, 0);
+  if (k.lane_agents.empty()) k.lane_agents.assign(2 * k.warp_count, 0);
   std::uint32_t& base = k.lane_agents[agent];
   if (!base) { base = k.agents; k.agents += 32; }
   return base + lane;
@@ -264,6 +270,9 @@ bool engine::lane_signalled(const cluster& k, const vector_clock& seen, std::uin
   if (k.lane_agents.empty() || !k.lane_agents[agent]) return false;
   if (lane == lane_unknown) return true;  // cannot be told
   return lane < 32 && seen_of(seen, k.lane_agents[agent] + lane) >= stamp;
+}
+bool engine::lane_fenced(const cluster& k, const vector_clock& proxied, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const {
+  return lane_signalled(k, proxied, k.warp_count + agent, lane, stamp);
 }
 void engine::synchronise_warp(warp& w) {
   if (w.now.empty()) return;
@@ -289,7 +298,7 @@ void engine::async_read(warp& w, cta& c, std::uint32_t offset, std::size_t bytes
       fault("race", cat(byte_text(g << grain), " is read by an asynchronous operation of lane ", lane, " of warp ", w.index, " but its write by other lanes of the warp (", place_of_index(x.at), ") is not ordered before (bar.warp.sync)"), &w, i, 1U << lane);
     if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < c.home->warp_count && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))
       fault("race", cat(byte_text(g << grain), " is read by an asynchronous operation of ", agent_name(c, w.agent), " but its write by ", agent_name(c, x.agent), x.at ? cat(" (", place_of_index(x.at), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
-    if (!x.async && x.clock > seen_of(w.now.proxied, x.agent))
+    if (!x.async && x.clock > seen_of(w.now.proxied, x.agent) && !lane_fenced(*c.home, w.now.proxied, x.agent, x.lane, x.clock))
       fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is read by an asynchronous operation with no fence.proxy.async between", late_fence_text(c, x.agent, x.clock)), &w, i, lane < 0 ? 0 : 1U << lane);
   }
 }
@@ -311,7 +320,7 @@ void engine::async_write(warp& w, cta& c, std::uint32_t offset, std::size_t byte
     const last_write& x = c.writes[g];
     if (x.clock > seen_of(w.now.seen, x.agent) && !(x.agent < n && lane_signalled(*c.home, w.now.seen, x.agent, x.lane, x.clock)))
       fault("race", cat(byte_text(g << grain), " is overwritten by an asynchronous copy of ", agent_name(c, w.agent), " but a write by ", agent_name(c, x.agent), x.at ? cat(" (", place_of_index(x.at), ")") : std::string(), " is not ordered before"), &w, i, lane < 0 ? 0 : 1U << lane);
-    if (x.clock && !x.async && x.clock > seen_of(w.now.proxied, x.agent))
+    if (x.clock && !x.async && x.clock > seen_of(w.now.proxied, x.agent) && !lane_fenced(*c.home, w.now.proxied, x.agent, x.lane, x.clock))
       fault("missing_proxy_fence", cat(byte_text(g << grain), " was written by ", agent_name(c, x.agent), " through the generic proxy (", place_of_index(x.at), ") and is overwritten by an asynchronous copy with no fence.proxy.async between", late_fence_text(c, x.agent, x.clock)), &w, i, lane < 0 ? 0 : 1U << lane);
     const std::uint32_t* const r = c.reads.data() + g * n;
     const last_read& read = c.last_reads[g];
@@ -396,11 +405,21 @@ void engine::no_fence_needed(cta& c, std::uint32_t offset, std::size_t bytes) {
   for (std::size_t g = offset >> grain; g <= (offset + bytes - 1) >> grain; ++g) c.writes[g].async = true;
 }
 
-step op_fence(engine& e, warp& w, context&, const instruction& i, lanes) {
+/// Lanes that fence for others which nothing has ordered before them: covered is what was before the last common moment, and what they did themselves.
+void engine::fence_proxies(warp& w, lanes who) {
+  if ((w.touched & ~who) == 0) return join_clock(w.now.proxied, w.now.seen);
+  vector_clock covered = w.now.seen;
+  covered[w.agent] = std::max(w.round_clock, w.now.proxied[w.agent]);
+  join_clock(w.now.proxied, covered);
+  cluster& k = *w.home->home;
+  for (lanes m = w.touched & who; m; m &= m - 1) raise_clock(w.now.proxied, lane_agent(k, k.warp_count + w.agent, static_cast<unsigned>(std::countr_zero(m))), w.now.seen[w.agent]);
+}
+
+step op_fence(engine& e, warp& w, context&, const instruction& i, lanes active) {
   if (w.now.empty()) return step::next;
   const bool proxy = (i.sub == 2 && i.where != space::global) || i.sub == 3;
   if (proxy) {
-    join_clock(w.now.proxied, w.now.seen);
+    e.fence_proxies(w, active);
     w.proxy_fence_clock = w.now.seen[w.agent];
     w.proxy_fence_at = e.index_of(&i);
   }

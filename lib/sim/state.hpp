@@ -196,8 +196,11 @@ struct warp {
   std::uint32_t copy_clock = 0, matrix_clock = 0;  // asynchronous reads issued
   std::array<std::uint32_t, 32> copies_waited{};   // by lane: bulk copies known to have read, not known to the warp yet
   bool lanes_waited = false;
+  const cta* waited_in = nullptr;               // the mbarrier that it has waited for last, successfully
+  std::uint32_t waited_for = 0;
   vector_clock tensor_after;                    // clocks::tensor at the last tcgen05.fence::after_thread_sync
   bool tensor_loads_pending = false;            // registers of a tcgen05.ld that was not waited for
+  const instruction* tensor_loaded = nullptr;   // the latest one
   std::uint32_t store_agent = 0, store_clock = 0;  // its bulk stores to global memory
   std::vector<pending_wgmma> wgmmas;            // issue order
   std::deque<std::size_t> wgmma_groups;         // sizes of committed groups, oldest first
@@ -228,6 +231,7 @@ struct cta {
   std::vector<std::uint8_t> shadows;       // per byte
   std::map<std::uint32_t, mbarrier_state> barriers;
   std::map<std::uint32_t, std::vector<int>> arrivals;  // by barrier: what has signalled it in its phase, at most eight places (engine::index_of)
+  std::map<std::uint32_t, std::vector<int>> signalled;  // and in the phase before
   std::array<cta_barrier, 16> named;
   std::uint32_t live_warps = 0;
   bool exited = false;
@@ -272,7 +276,7 @@ struct cluster {
   std::uint32_t number = 0;
   std::uint32_t warp_count = 0;            // of all its CTAs
   std::uint32_t agents = 0;                // entries of its vector clocks
-  std::vector<std::uint32_t> lane_agents;  // by warp: the first of its 32 lanes, or 0
+  std::vector<std::uint32_t> lane_agents;  // by warp, for what single lanes have signalled, then for what they have fenced: the first of its 32 lanes, or 0
   std::unordered_map<const warp*, lanes> arrived_lanes;   // lanes that arrived this round
 };
 
@@ -336,7 +340,9 @@ class engine {
   std::string barrier_text(std::uint32_t offset) const;  // "mbarrier at shared offset 1032 (...)"
   std::string arrivals_text(const cta& c, std::uint32_t offset) const;
   std::string byte_text(std::uint32_t offset) const;     // "shared memory byte 1032 (...)"
+  std::string column_name(int column) const;             // " (slot 0 of ring "d")", or empty
   std::string column_text(int column) const;
+  std::string signals_text(const cta& c, std::uint32_t offset) const;  // of a barrier's latest phase that has ended
   std::string role_name(const warp& w) const;            // "role \"load\"", or empty
 
   // ---- memory
@@ -412,8 +418,10 @@ class engine {
   void copy_read_landed(cta& barrier_home, std::uint32_t barrier, std::uint32_t agent, std::uint32_t stamp);
   void observe_read(warp& w, std::uint64_t id, lanes who);   // lanes have waited for a bulk copy's read
   void merge_lanes(warp& w);
+  void fence_proxies(warp& w, lanes who);
   std::uint32_t lane_agent(cluster& k, std::uint32_t agent, unsigned lane);
   bool lane_signalled(const cluster& k, const vector_clock& seen, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
+  bool lane_fenced(const cluster& k, const vector_clock& proxied, std::uint32_t agent, std::uint8_t lane, std::uint32_t stamp) const;
   std::unordered_map<std::uint64_t, std::uint32_t> read_stamps;  // bulk copies out of shared memory: their clock
   void async_update(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);  // red.async: what it adds to has been written
   void async_write(warp& w, cta& c, std::uint32_t offset, std::size_t bytes, const instruction* i, int lane);

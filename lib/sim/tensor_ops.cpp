@@ -54,7 +54,7 @@ void check_not_pending(engine& e, cta& c, int first, int count, const warp* w, c
     if (first < p.first + p.count && p.first < first + count) {
       std::string by;
       for (const async_operation& o : e.in_flight) if (o.id == p.operation && o.what) by = cat(": ", std::string(o.what->opcode), " of ptx line ", o.what->line);
-      e.fault("race", cat("tensor memory columns [", first, ", ", first + count, ") are ", verb, " while an operation that writes them is in flight", by), w, i);
+      e.fault("race", cat("tensor memory columns [", first, ", ", first + count, ")", e.column_name(std::max(first, p.first)), " are ", verb, " while an operation that writes them is in flight", by), w, i);
     }
 }
 
@@ -137,6 +137,7 @@ step op_tmem_move(engine& e, warp& w, context&, const instruction& i, lanes acti
     if (w.pinned.empty()) w.pinned.assign(e.code.register_bytes / 128 + 1, 0);
     w.pinned[x.registers[r] / 128] = 3;
     w.tensor_loads_pending = true;
+    w.tensor_loaded = &i;
   }
   if (x.reduce && x.reduced != no_slot) e.check(tmem_reduce(a, x.reduction, x.absolute, x.nan, values, w.slot<std::uint32_t>(x.reduced)), &w, &i);
   return step::next;
@@ -182,7 +183,7 @@ step op_tmem_commit(engine& e, warp& w, context&, const instruction& i, lanes ac
     e.commit_issued(w, id);
     o.land = [=](engine& en, int) {
       for (cta* h : homes) {
-        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
+        if (h->exited) en.fault("peer_exited", cat("tcgen05.commit arrives at the ", en.barrier_text(offset), " in CTA rank ", h->rank, ", which has exited", en.exit_text(*h)), nullptr, what);
         mbarrier_state& s = en.barrier_at(*h, offset, nullptr, what, -1);
         en.commit_landed(*h, offset, id);
         en.barrier_done(*h, offset, barrier_arrive(s), nullptr, what, -1);

@@ -53,6 +53,25 @@ TEST_CASE("one lane signals for the others only after a warp barrier") {
   CHECK(found(start + "@%p2 ld.shared.u32 %r4, [%r3];" + end, {.threads = 64}) == "");  // the lane that signals is the one that read
 }
 
+TEST_CASE("one lane fences for the others only after a warp barrier") {
+  // 32 lanes write, lane 0 stores what they wrote.
+  const std::string write = ".shared .align 128 .b8 x[128]; mov.u32 %r1, x; shl.b32 %r2, %r0, 2; add.u32 %r3, %r1, %r2; setp.eq.u32 %p1, %r0, 0; setp.lt.u32 %p2, %r0, 16; st.shared.u32 [%r3], %r0;\n";
+  const std::string fence = "fence.proxy.async.shared::cta;", meet = " bar.warp.sync -1;", store = "@%p1 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 128; @%p1 cp.async.bulk.commit_group; @%p1 cp.async.bulk.wait_group 0;";
+  const setup s{.out_words = 32};
+  CHECK(found(write + fence + meet + store, s) == "");
+  CHECK(found(write + meet + "@%p1 " + fence + store, s) == "");
+  CHECK(found(write + "@%p1 " + fence + meet + store, s) == "missing-proxy-fence");
+  CHECK(found(write + "@%p2 " + fence + "@!%p2 " + fence + meet + store, s) == "");  // each lane has fenced, in two groups
+  CHECK(found(write + "@%p1 " + fence + "@!%p2 " + fence + meet + store, s) == "missing-proxy-fence");
+  // What a lane has written, fenced and signalled itself is covered, whatever the others do.
+  const std::string ring = ".shared .align 128 .b8 x[128]; .shared .align 128 .b8 y[128]; .shared .align 8 .b64 b; mov.u32 %r1, x; and.b32 %r2, %r0, 31; shl.b32 %r2, %r2, 2; mov.u32 %r3, y; add.u32 %r3, %r3, %r2; setp.eq.u32 %p1, %r0, 0; setp.lt.u32 %p2, %r0, 32; setp.eq.u32 %p4, %r0, 32;\n"
+                           "@%p1 mbarrier.init.shared.b64 [b], 1; bar.sync 0; @!%p2 bra STORE;\nst.shared.u32 [%r3], %r0; @%p1 st.shared.v4.b32 [x], {%r0, %r0, %r0, %r0};\n";
+  const std::string other = "@%p1 mbarrier.arrive.shared.b64 _, [b]; bra DONE;\nSTORE: mbarrier.try_wait.parity.shared.b64 %p3, [b], 0; @!%p3 bra STORE; @%p4 cp.async.bulk.global.shared::cta.bulk_group [%rd2], [%r1], 16; @%p4 cp.async.bulk.commit_group; @%p4 cp.async.bulk.wait_group 0;\nDONE:";
+  CHECK(found(ring + "@%p1 " + fence + other, {.threads = 64, .out_words = 4}) == "");
+  CHECK(found(ring + fence + other, {.threads = 64, .out_words = 4}) == "");
+  CHECK(found(ring + other, {.threads = 64, .out_words = 4}) == "missing-proxy-fence");
+}
+
 TEST_CASE("who names a barrier for a copy or a commit must know of its initialisation") {
   // Warp 0 makes the barrier and says so in a word that orders nothing by itself; warp 1 sees the word.
   const auto kernel = [](const std::string& first, bool ordered, const std::string& second) {

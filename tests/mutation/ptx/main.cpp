@@ -1,14 +1,15 @@
 // Makes the PTX of every shipped kernel wrong in every way of operators.cpp and runs it: each mutant must be caught within 32 schedules, or stand in
 // equivalent.txt with the reason why it is no mistake. Mistakes of synchronisation must be reported at the right place.
 //   test_mutation_ptx TARGET [--full | --every-site | --right-only N] [--jobs N] [--seconds N] [--first N] [--from N] [--schedules N] [--extent N] [--share K/N]
-//                            [--subject NAME] [--operator NAME] [--line N] [--verbose] [--dump FILE]
+//                            [--places N] [--subject NAME] [--operator NAMES] [--line N] [--verbose] [--rows] [--dump FILE]
 // At most two places for each operator and kernel, and eight schedules of the right kernels. --every-site: all places, and the library's long list of
 // similar kernels with two places of each operator; --full: those and 256 schedules, and 32 of what is listed as equivalent;
 // --right-only N: N schedules of the right kernels, from --from N (1) on, no mutants. --subject NAME --every-site: all places of one kernel.
 // --schedules N: at most so many of a mutant (32, and 4 where it is listed as equivalent). --extent N: rows and columns of the matrices that kernels of the
 // library's list get (the smallest that take the kernel wherever 264 do, and each of its rings round more than twice). --share K/N: every N-th kernel from the
 // K-th on. --jobs N: so many processes (1; all processors with --full or --right-only). --seconds N: no kernel is begun later; the last lines say which was the
-// first that was not, for --first. --list: the names. --equivalents FILE: not the file of this source tree.
+// first that was not, for --first. --list: the names. --equivalents FILE: not the file of this source tree. --places N: so many of each operator. --operator a,b: these.
+// --rows: for each mutant that is listed as equivalent, which line of the file says so.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,14 +35,14 @@ namespace {
 constexpr int near_lines = 40;
 constexpr int most_on_others = 8;  // schedules of a problem of another size
 
-struct equivalent { std::string of, subject, site, reason; };
+struct equivalent { std::string of, subject, site, reason; int line; };
 
-// operator || kernel.target (a regular expression) || site (parts of it, " ... " between them) || reason
+// operator || kernel.target (a regular expression) || site (parts of it, " ... " between them; #2..5: any of these numbers) || reason
 std::vector<equivalent> read_equivalents(const std::string& path) {
   std::vector<equivalent> all;
   std::ifstream in(path);
   std::string line;
-  while (std::getline(in, line)) {
+  for (int number = 1; std::getline(in, line); ++number) {
     if (line.empty() || line[0] == '#') continue;
     std::vector<std::string> parts;
     std::size_t from = 0;
@@ -51,13 +52,17 @@ std::vector<equivalent> read_equivalents(const std::string& path) {
       parts.push_back(line.substr(from, at - from));
       from = at + 4;
     }
-    all.push_back({parts[0], parts[1], parts[2], line.substr(from)});
+    all.push_back({parts[0], parts[1], parts[2], line.substr(from), number});
   }
   return all;
 }
 
-/// Whether the parts of `pattern` between " ... " stand in `site` one after the other; from its start when the pattern begins with ^.
+/// Whether the parts of `pattern` between " ... " stand in `site` one after the other; from its start when the pattern begins with ^. #2..5 at its end: any of these numbers.
 bool matches(const std::string& site, std::string pattern) {
+  if (const std::size_t range = pattern.rfind(".."), number = pattern.rfind('#'); range != std::string::npos && number != std::string::npos && range > number) {
+    const int first = std::stoi(pattern.substr(number + 1)), last = std::stoi(pattern.substr(range + 2)), mine = std::stoi(site.substr(site.rfind('#') + 1));
+    return mine >= first && mine <= last && matches(site, pattern.substr(0, number) + cat("#", mine));
+  }
   std::size_t at = 0;
   if (pattern[0] == '^') {
     pattern.erase(0, 1);
@@ -132,8 +137,8 @@ struct work { std::string name, target; int first_seed = 1, schedules = 8; };
 struct settings {
   std::vector<std::string> targets;
   std::string only_subject, only_operator, dump, listed = std::string(TLX_SOURCE_DIR) + "/tests/mutation/ptx/equivalent.txt";
-  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 0, first_seed = 1, jobs = 0, seconds = 0, first = 1;
-  bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false;
+  int only_line = 0, right_only = 0, share = 1, shares = 1, most_schedules = 32, equal_schedules = 4, extent = 0, first_seed = 1, jobs = 0, seconds = 0, first = 1, places = 0;
+  bool full = std::getenv("TLX_TEST_FULL") != nullptr, every_site = full, verbose = false, list = false, rows = false;
 };
 
 settings settings_of(int argc, char** argv) {
@@ -157,6 +162,8 @@ settings settings_of(int argc, char** argv) {
       const std::string which = next();
       if (std::sscanf(which.c_str(), "%d/%d", &o.share, &o.shares) != 2 || o.share < 1 || o.share > o.shares) { std::fprintf(stderr, "--share %s: not like 2/8\n", which.c_str()); std::exit(1); }
     } else if (a == "--verbose") o.verbose = true;
+    else if (a == "--rows") o.rows = true;
+    else if (a == "--places") o.places = number();
     else if (a == "--subject") o.only_subject = next();
     else if (a == "--operator") o.only_operator = next();
     else if (a == "--line") o.only_line = number();
@@ -226,6 +233,16 @@ class trial {
     return mutation::run(s, code, static_cast<std::uint64_t>(seed), strictly);
   }
 
+  /// The line that calls a mutant of `who` (kernel.target) equivalent, or the end.
+  std::vector<equivalent>::const_iterator listed_at(const mutant& m, const std::string& who) const {
+    return std::find_if(equivalents_.begin(), equivalents_.end(), [&](const equivalent& e) { return e.of == m.of && matches(m.site, e.site) && std::regex_match(who, std::regex(e.subject)); });
+  }
+
+  void fits(const equivalent& row, const std::string& who, const mutant& m) {
+    all_.used[&row - equivalents_.data()] = true;
+    if (o_.rows) std::printf("ROW %d: %s %d [%s]\n", row.line, who.c_str(), m.line, m.site.c_str());
+  }
+
   /// The kernel as it is, then its mutants; how many there were.
   int one(const subject& s, const work& item) {
     const auto begin = std::chrono::steady_clock::now();
@@ -254,12 +271,15 @@ class trial {
     const std::vector<std::string> lines = lines_of(s.launch.ptx);
     int made_here = 0;
     for (const mutant& m : mutants(s.launch.ptx)) {
-      if (!o_.only_operator.empty() && m.of != o_.only_operator) continue;
+      if (!o_.only_operator.empty() && cat(",", o_.only_operator, ",").find(cat(",", m.of, ",")) == std::string::npos) continue;
       if (o_.only_line && m.line != o_.only_line) continue;
       // What this launch never executes cannot show.
       if (!(m.of == "drop-predicate" ? guarded_.count(m.line) : reached_.count(m.line))) { ++count(m.of, idle); continue; }
-      const bool all_places = !o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty()));
-      if (!all_places && ++places[m.of] > 2) continue;
+      const bool all_places = !o_.places && (!o_.only_operator.empty() || (o_.every_site && (!s.of_many || !o_.only_subject.empty())));
+      if (!all_places && ++places[m.of] > (o_.places ? o_.places : 2)) {
+        if (const auto row = listed_at(m, cat(s.name, ".", item.target)); row != equivalents_.end()) fits(*row, cat(s.name, ".", item.target), m);
+        continue;
+      }
       ++made_here;
       judge(s, item.target, m, lines);
     }
@@ -279,7 +299,7 @@ class trial {
     try {
       const auto code = s.from->load({.ptx = changed, .cubin = {}});
       const std::string who = cat(s.name, ".", target);
-      const auto known = std::find_if(equivalents_.begin(), equivalents_.end(), [&](const equivalent& e) { return e.of == m.of && matches(m.site, e.site) && std::regex_match(who, std::regex(e.subject)); });
+      const auto known = listed_at(m, who);
       const int schedules = known != equivalents_.end() ? o_.equal_schedules : o_.most_schedules;
       for (int seed = 1; seed <= schedules; ++seed)
         if ((o = once(s, *code, seed)).kind != outcome::what::same) break;
@@ -288,8 +308,14 @@ class trial {
         const auto there = other.from->load({.ptx = changed, .cubin = {}});
         for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);
       }
+      // What is done, or where a wait goes, where a ring begins anew shows where it does: between other waits for each number of rounds.
+      if ((m.of == "phase-not-flipped" || m.of == "wrong-barrier") && s.rounds && o.kind == outcome::what::same)
+        for (const subject& other : s.rounds()) {
+          const auto there = other.from->load({.ptx = changed, .cubin = {}});
+          for (int seed = 1; seed <= (known != equivalents_.end() ? 2 : std::min(most_on_others, o_.most_schedules)) && o.kind == outcome::what::same; ++seed) o = once(other, *there, seed);
+        }
       if (known != equivalents_.end()) {
-        all_.used[known - equivalents_.begin()] = true;
+        fits(*known, who, m);
         if (o.kind == outcome::what::same) { ++count(m.of, equal); return; }
         tell("NOT EQUIVALENT", cat("listed as equivalent, but seed ", o.seed, ": ", o.text));
       } else if (o.kind == outcome::what::same && strict_is_quiet_) {

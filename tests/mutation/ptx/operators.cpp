@@ -42,6 +42,29 @@ std::string normal(std::string l) {
   return from == std::string::npos ? std::string() : l.substr(from, to - from + 1);
 }
 
+/// Numbers that are places of barriers, by what the PTX calls them: "<ab.empty>" in additions, "[<ab.full>]" in addresses.
+class barrier_names {
+ public:
+  explicit barrier_names(const program& p) {
+    std::smatch m;
+    for (const std::string& l : p.lines)
+      if (l.rfind("// tlx.ring", 0) == 0 && std::regex_search(l, m, std::regex("name=\"([^\"]*)\" which=(\\w+) offset=(\\d+)")) && m[2] != "slots" && m[2] != "columns" && std::stol(m[3]) >= 1024) names_[m[3]] = cat("<", m[1].str(), ".", m[2].str(), ">");
+  }
+  std::string in(const std::string& plain) const {
+    std::smatch m;
+    if (!std::regex_search(plain, m, std::regex("add\\.s32 %, %, (\\d+);|\\[tlx_shared\\+(\\d+)\\]"))) return plain;
+    const int which = m[1].matched ? 1 : 2;
+    const auto found = names_.find(m[static_cast<std::size_t>(which)]);
+    if (found == names_.end()) return plain;
+    std::string named = plain;
+    const std::size_t from = which == 1 ? static_cast<std::size_t>(m.position(1)) : static_cast<std::size_t>(m.position(0)) + 1;
+    return named.replace(from, which == 1 ? m[1].str().size() : m[0].str().size() - 2, found->second);
+  }
+
+ private:
+  std::map<std::string, std::string> names_;
+};
+
 // What an operator does at one line: the lines that stand in its place (one string, perhaps with several instructions), or nothing when it does not apply.
 using change = std::function<std::vector<std::string>(const program&, std::size_t, const std::string&)>;
 struct rule { const char* name; bool protocol; change apply; };
@@ -240,23 +263,61 @@ std::vector<std::string> operators() {
   return names;
 }
 
-// Lines where an elected lane works: behind each use of the predicate, or up to where the others skip to.
-static std::vector<int> work_of_elected(const program& p, std::size_t at) {
-  std::vector<int> lines;
-  std::smatch elected, skip;
-  if (!std::regex_search(p.lines[at], elected, std::regex("\\|(%p\\d+),"))) return lines;
-  const std::string name = elected[1];
-  for (std::size_t j = at; j < p.lines.size(); ++j) {
+// Where an elected lane works: what its predicate guards, what it jumps to, and what the others jump over.
+struct elected_work {
+  std::vector<int> lines;  // from one; with some more behind a jump
+  bool only_waits = true;  // for barriers and for its bulk stores, up to where it meets the other lanes
+};
+static elected_work work_of_elected(const program& p, std::size_t at) {
+  elected_work work;
+  std::smatch m;
+  if (!std::regex_search(p.lines[at], m, std::regex("\\|(%p\\d+),"))) return {{}, false};
+  const std::string elected = m[1];
+  std::string others;  // the predicate of all other lanes
+  bool waits = false;
+  const auto add = [&](std::size_t from, std::size_t end) { for (std::size_t k = from; k < std::min(end, p.lines.size()); ++k) work.lines.push_back(static_cast<int>(k) + 1); };
+  const auto look = [&](std::size_t from, std::size_t end) {
+    static const std::regex harmless("^\\s*(@!?%p\\d+ )?(bra|mov|add|sub|shl|shr|and|or|xor|not|setp|selp|cvt|mul|mad)\\b");
+    for (std::size_t k = from; k < std::min(end, p.lines.size()); ++k) {
+      const std::string& l = p.lines[k];
+      if (has(l, "mbarrier.try_wait") || has(l, "bulk.wait_group")) waits = true;
+      else if (is_code(l) && !std::regex_search(l, harmless)) work.only_waits = false;
+    }
+  };
+  const auto label = [&](const std::string& name) {
+    for (std::size_t k = 0; k < p.lines.size(); ++k) if (p.lines[k].rfind(name + ":", 0) == 0) return k;
+    return at;
+  };
+  // To where this lane jumps in any case.
+  const auto end_of = [&](std::size_t from) {
+    while (from < p.lines.size() && !has(p.lines[from], "bra.uni") && !has(p.lines[from], "ret;")) ++from;
+    return from;
+  };
+  for (std::size_t j = at + 1; j < p.lines.size(); ++j) {
     const std::string& l = p.lines[j];
-    const bool inverted = has(l, "not.pred") && has(l, (", " + name + ";").c_str());
-    if (!inverted && !has(l, ("@" + name + " ").c_str()) && !has(l, ("@!" + name + " ").c_str())) continue;
-    std::size_t end = j + 12;
-    if (inverted && j + 1 < p.lines.size() && std::regex_search(p.lines[j + 1], skip, std::regex("@%p\\d+ bra\\s+(\\$L\\w+);")))
-      for (std::size_t k = j; k < p.lines.size(); ++k)
-        if (p.lines[k].rfind(skip[1].str() + ":", 0) == 0) end = k;
-    for (std::size_t k = j + 1; k < end; ++k) lines.push_back(static_cast<int>(k));
+    if (std::regex_search(l, m, std::regex("\\|(%p\\d+),")) && m[1] == elected) break;  // another election
+    if (std::regex_search(l, m, std::regex("not\\.pred\\s+(%p\\d+), (%p\\d+);")) && m[2] == elected) { others = m[1]; continue; }
+    if (!std::regex_search(l, m, std::regex("@(!?)(%p\\d+) (?:bra(?:\\.uni)?\\s+(\\$L\\w+);)?"))) {
+      if (std::regex_search(l, std::regex(program::escaped(elected) + "\\b"))) work.only_waits = false;  // goes into another predicate
+      continue;
+    }
+    const bool theirs = m[2] == elected ? m[1].length() > 0 : !others.empty() && m[2] == others && m[1].length() == 0;
+    if (m[2] != elected && !theirs) continue;
+    const std::size_t to = m[3].matched ? label(m[3]) : at;
+    if (!m[3].matched) {
+      add(j, j + 1);
+      work.only_waits = false;
+    } else if (theirs) {
+      const std::size_t end = to > j ? to : end_of(j + 1);
+      add(j + 1, end);
+      look(j + 1, end);
+    } else {
+      add(to, to + 30);
+      look(to, end_of(to));
+    }
   }
-  return lines;
+  work.only_waits = work.only_waits && waits;
+  return work;
 }
 
 std::string mutant::text(const std::vector<std::string>& lines) const {
@@ -267,10 +328,11 @@ std::string mutant::text(const std::vector<std::string>& lines) const {
 
 std::vector<mutant> mutants(const std::string& ptx) {
   const program p(ptx);
+  const barrier_names names(p);
   std::vector<std::size_t> code;
   std::vector<std::string> plain;
   for (std::size_t k = 0; k < p.lines.size(); ++k)
-    if (is_code(p.lines[k])) code.push_back(k), plain.push_back(normal(p.lines[k]));
+    if (is_code(p.lines[k])) code.push_back(k), plain.push_back(names.in(normal(p.lines[k])));
   std::vector<mutant> out;
   for (const rule& r : rules()) {
     std::map<std::string, int> same;  // places that read alike are numbered
@@ -279,9 +341,13 @@ std::vector<mutant> mutants(const std::string& ptx) {
       const std::string& l = p.lines[k];
       for (const std::string& changed : r.apply(p, k, l)) {
         if (changed == l) continue;
-        const std::string site = cat(plain[n], changed.size() > 1 ? cat(" -> ", normal(changed)) : std::string(), " | ", n ? plain[n - 1] : std::string());
+        const std::string site = cat(plain[n], changed.size() > 1 ? cat(" -> ", names.in(normal(changed))) : std::string(), " | ", n ? plain[n - 1] : std::string());
         out.push_back({r.name, r.protocol, static_cast<int>(k) + 1, cat(site, " #", ++same[site]), changed, {}});
-        if (out.back().of == "every-lane") out.back().also = work_of_elected(p, k);
+        if (out.back().of == "every-lane") {
+          const elected_work work = work_of_elected(p, k);
+          out.back().also = work.lines;
+          if (work.only_waits) out.back().site += " (only waits)";
+        }
         // The barrier of the CTA shows initialisations to everybody: what seems to have none is named.
         if (out.back().of == "drop-cta-barrier")
           for (std::size_t j = k; j-- > 0 && !has(p.lines[j], "bar.sync");) if (has(p.lines[j], "mbarrier.init")) out.back().also.push_back(static_cast<int>(j) + 1);

@@ -44,7 +44,9 @@ struct subject {
   std::shared_ptr<recorder> from;
   recorder::kept launch;
   bool of_many = false;  // one of a long list of similar kernels: a share of the operators, or of the places
-  std::vector<subject> others;  // the same kernel on problems of other sizes, for mutants that show nothing on this one
+  std::vector<subject> others = {};  // the same kernel on problems of other sizes, for mutants that show nothing on this one
+  /// The same kernel on problems of one tile with more and more rounds, so that each ring is left at each of its slots; made when first asked for.
+  std::function<const std::vector<subject>&()> rounds = {};
 };
 
 struct outcome {
