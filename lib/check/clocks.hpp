@@ -18,6 +18,13 @@ class clock {
     for (size_t i = 0; i < other.t_.size(); ++i) t_[i] = std::max(t_[i], other.t_[i]);
   }
   void clear() { t_.clear(); }
+  /// Whether something of `other` is not known here, but for components of which `skip` holds.
+  template <class Skip>
+  bool lacks(const clock& other, Skip&& skip) const {
+    for (size_t i = 0; i < other.t_.size(); ++i)
+      if (other.t_[i] > get(static_cast<int>(i)) && !skip(static_cast<int>(i))) return true;
+    return false;
+  }
 
  private:
   std::vector<std::uint32_t> t_;

@@ -28,6 +28,7 @@ struct barrier {
   std::int64_t expected = 0, arrived_bytes = 0;  // of this phase, for the message
   knowledge gathering, released;
   const step* made_by = nullptr;
+  std::vector<std::pair<const step*, int>> arrivals;                // each step that arrives, and a warp that ran it; the last one last
   std::vector<std::tuple<int, std::int64_t, std::uint32_t>> waits;  // actor, phase it waited for, when
 };
 
@@ -86,6 +87,7 @@ class machine {
     warps_.resize(static_cast<size_t>(ctas_ * k_.warps));
     actors_.resize(warps_.size() * 2);
     components_ = static_cast<int>(actors_.size());
+    out_.did.resize(p.steps.size());
     for (size_t i = 0; i < warps_.size(); ++i) {
       warp& w = warps_[i];
       w.cta = static_cast<int>(i) / k_.warps;
@@ -264,8 +266,12 @@ class machine {
         else copy(w, s.in[0], s.out, all_lanes);
         break;
       case doing::cell_set:
-        if (s.detail) read_accumulator(w, s);
-        else copy(w, s.in[1], s.in[0], w.mask == w.cell_masks[static_cast<size_t>(s.in[0])] ? all_lanes : w.mask);
+        if (s.detail) {
+          read_accumulator(w, s);
+          break;
+        }
+        note(s, differs(w, s.in[0]) || differs(w, s.in[1]) || w.scalars[static_cast<size_t>(s.in[0])] != w.scalars[static_cast<size_t>(s.in[1])]);
+        copy(w, s.in[1], s.in[0], w.mask == w.cell_masks[static_cast<size_t>(s.in[0])] ? all_lanes : w.mask);
         break;
       case doing::branch: {
         note_guess(w, s.in[0], s);
@@ -328,6 +334,11 @@ class machine {
     }
     ++w.pc;
     return true;
+  }
+
+  void note(const step& s, bool does_something) {
+    unsigned char& did = out_.did[static_cast<size_t>(&s - p_.steps.data())];
+    if (did < 2) did = does_something ? 2 : 1;
   }
 
   int opaque_index() const {
@@ -449,6 +460,10 @@ class machine {
       if (b.known && b.bytes != 0)
         fail("protocol-bytes", cat(names_.barrier(at), " ends with ", b.arrived_bytes, " bytes arrived of ", b.expected, " expected"), *last_expect_[at],
              "a phase ends when as many bytes have arrived as its expect announced; another count ends it early, or never", "announce exactly the bytes that the copies bring", {});
+    for (auto& [at, b] : barriers_)
+      if (b.known && b.pending != b.count)
+        fail("protocol-arrivals", cat(names_.barrier(at), " ends with ", b.count - b.pending, " of ", b.count, " arrivals in its phase ", b.phase), *b.arrivals.back().first,
+             "the count of an mbarrier is the number of arrivals in each phase; where they do not fill whole phases, a phase ends before, or without, the arrivals that it waits for", "count the arrivals that the roles make in a round", who_arrived(b));
     exits();
     for (int c = 0; c < ctas_; ++c)
       if (!allocated_[static_cast<size_t>(c)].empty())
@@ -506,7 +521,7 @@ class machine {
     const step& s = *a.by;
     if (a.low < 0 || a.high > k_.shared_bytes)
       fail("protocol-shared-memory", cat(op_of(s), " reaches bytes ", a.low, " to ", a.high, " of shared memory, the CTA has ", k_.shared_bytes), s, "shared memory outside of what the kernel asked for belongs to nobody",
-           "correct the address");
+           "correct the address", {who_line(a.warp, s, cat(does(a), names_.shared(cta, a.low, a.high)))});
     if (a.write)
       for (const auto& [at, b] : barriers_)
         if (b.known && (at >> 32) == cta && (at & 0xffffffff) < a.high && a.low < (at & 0xffffffff) + 8)
@@ -644,7 +659,20 @@ class machine {
     b.expected += bytes;
     if (bytes) last_expect_[at] = &s;
     b.pending -= n;
+    note_arrival(b, s, w);
     complete(at, b, s);
+  }
+
+  void note_arrival(barrier& b, const step& s, const warp& w) {
+    auto it = std::find_if(b.arrivals.begin(), b.arrivals.end(), [&](const auto& a) { return a.first == &s; });
+    if (it == b.arrivals.end()) b.arrivals.emplace_back(&s, index_of(w));
+    else std::swap(*it, b.arrivals.back());
+  }
+  std::vector<std::string> who_arrived(const barrier& b) {
+    std::vector<std::string> lines;
+    for (const auto& [s, warp] : b.arrivals) lines.push_back(who_line(warp, *s, op_of(*s) + " arrives there"));
+    for (const std::string& l : standing()) lines.push_back(l);
+    return lines;
   }
 
   bool wait(warp& w, const step& s) {
@@ -658,6 +686,7 @@ class machine {
     barrier& b = use(w, s, at, who);
     if ((b.phase & 1) == (parity & 1)) return false;
     for (int q : who) {
+      note(s, is_news(of(q).k, b.released));
       of(q).k.join(b.released);
       const std::uint32_t when = tick(q);
       wait_step_[q] = &s;
@@ -674,6 +703,12 @@ class machine {
       advance(q);
     }
     return true;
+  }
+
+  // That a commit has arrived is known of nothing but its barrier, and matters to none but who ends the kernel.
+  bool is_news(const knowledge& known, const knowledge& told) {
+    const auto is_commit = [&](int c) { return static_cast<size_t>(c) >= actors_.size() && issued(c).kind == commits; };
+    return known.order.lacks(told.order, is_commit) || known.proxied.lacks(told.proxied, is_commit);
   }
 
   std::int64_t threads_of(const step& s) const { return s.imm[1] ? s.imm[1] : std::int64_t{k_.warps} * 32; }
@@ -1067,6 +1102,7 @@ class machine {
              "count the arrivals that the roles make: one for each elected lane, one for each expect, one for each commit", {who_line(index_of(w), s, cat(op_of(s), " makes ", lanes, " arrivals, ", b.pending, " are still awaited"))});
       b.gathering.join(done);
       b.pending -= lanes;
+      note_arrival(b, s, w);
       for (int q : who) advance(q);
       complete(at, b, s);
     }

@@ -20,6 +20,7 @@ using scenario = std::vector<std::int64_t>;
 struct outcome {
   std::optional<diagnostic> finding;
   std::vector<const ir::op*> guessed;  // conditions and bounds that came from values the check does not follow
+  std::vector<unsigned char> did;      // of waits for mbarriers and sets of cells, by step: 0 never ran, 1 told or changed nothing, 2 did
   bool too_long = false;
   long steps = 0;
 };

@@ -39,10 +39,12 @@ verdict check_protocol(const ir::kernel& lowered) {
   const auto say = [&](const std::string& what) {
     if (std::find(v.unchecked.begin(), v.unchecked.end(), what) == v.unchecked.end()) v.unchecked.push_back(what);
   };
+  std::vector<unsigned char> did(p.steps.size());
   const auto ran = [&](const scenario& s) {
     outcome o = run(p, s);
     ++v.scenarios;
     v.steps += o.steps;
+    for (size_t i = 0; i < did.size(); ++i) did[i] = std::max(did[i], o.did[i]);
     return o;
   };
   for (const planned& each : scenarios_for(p)) {
@@ -65,6 +67,8 @@ verdict check_protocol(const ir::kernel& lowered) {
     v.findings.push_back(std::move(*o.finding));
     return v;
   }
+  for (size_t i = 0; i < did.size(); ++i)
+    if (did[i] == 1) v.implied.push_back(p.steps[i].from);
   return v;
 }
 

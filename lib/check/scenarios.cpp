@@ -148,8 +148,10 @@ class chooser {
     for (const auto& [l, c] : choices_) {
       for (std::int64_t v : c.branches)
         for (size_t i : {usual_round, few}) add(all, moved(with(i, usual_tile), l, v));
-      if (p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale && !c.branches.empty())
+      if (p_.leaves[static_cast<size_t>(l)].what == leaf::kind::load_scale && !c.branches.empty()) {
         for (size_t i = 0; i < rounds; ++i) add(all, moved(with(i, usual_tile), l, many_));  // several tiles of one sequence, which leave rings at every stage
+        for (std::int64_t v : c.branches) add_sequences(all, with(few, usual_tile), l, v);
+      }
       if (!c.outer.empty())  // a list of tiles that one role walks in its outermost loop and another in its innermost
         for (std::int64_t v : c.inner) add(all, moved(with(few, usual_tile), l, v));
     }
@@ -190,6 +192,17 @@ class chooser {
   static void add(std::vector<planned>& all, planned s) {
     const bool known = std::any_of(all.begin(), all.end(), [&](const planned& p) { return p.values == s.values; });
     if (!known) all.push_back(std::move(s));
+  }
+  /// Sequences of `length` one after the other, where the table of them has had none but the first.
+  void add_sequences(std::vector<planned>& all, scenario s, int l, std::int64_t length) const {
+    const int table = p_.leaves[static_cast<size_t>(l)].parameter;
+    for (size_t i = 0; i < s.size(); ++i) {
+      const leaf& at = p_.leaves[i];
+      if (at.what != leaf::kind::extent || at.parameter != table || s[i] > 1) continue;
+      s[static_cast<size_t>(l)] = length;
+      s[i] = 2 * stages_ + 4;
+      add(all, {s});
+    }
   }
   static bool is_size(const leaf& l) { return l.what == leaf::kind::extent || l.what == leaf::kind::argument; }
   planned moved(scenario s, int l, std::int64_t v) const {
@@ -271,7 +284,7 @@ class chooser {
         s[static_cast<size_t>(l)] = v;
         return trips(loop, s).value_or(-1);
       };
-      const auto find = [&](std::int64_t n) -> std::optional<std::int64_t> {
+      const auto find = [&](std::int64_t n, std::int64_t most) -> std::optional<std::int64_t> {
         std::int64_t low = 0, high = 1 << 20;
         if (rounds(high) < n || rounds(high) < 0) return std::nullopt;
         while (low < high) {
@@ -279,14 +292,17 @@ class chooser {
           if (rounds(middle) >= n) high = middle;
           else low = middle + 1;
         }
-        return rounds(low) == n ? std::optional(low) : std::nullopt;
+        return rounds(low) <= most ? std::optional(low) : std::nullopt;
       };
       for (std::int64_t n : wanted)
-        if (const auto v = find(n)) list.push_back(*v);
+        if (const auto v = find(n, n)) list.push_back(*v);
+      if (list.size() < 3)  // a loop that makes an even number of rounds whatever the size is, such as that over the halves of blocks
+        for (std::int64_t n : wanted)
+          if (const auto v = find(n, 2 * n)) add_once(list, *v);
       if (list.size() < 3) continue;
       choice& c = choices_[l];
       for (std::int64_t n = 2; !outer && n < stages_ - 1; ++n)
-        if (const auto v = find(n)) add_once(c.between, *v);
+        if (const auto v = find(n, n)) add_once(c.between, *v);
       for (std::int64_t v : list) add_once(outer ? c.outer : c.inner, v);
       return;
     }
@@ -327,7 +343,7 @@ class chooser {
       std::optional<std::int64_t> yes, no;
       for (std::int64_t v : {0, 1, 2, 7, 15, 16, 17, 31, 32, 33, 40, 63, 64, 65, 100, 127, 128, 129, 255, 256, 257, 1000, 100000}) {
         s[static_cast<size_t>(l)] = v;
-        const auto c = values_.at(branch.operands[0], s);
+        const auto known = values_.at(branch.operands[0], s), c = known ? known : values_.at_first(branch.operands[0], s);
         if (!c) continue;
         if (*c && !yes) yes = v;
         if (!*c && !no) no = v;
@@ -338,13 +354,14 @@ class chooser {
         add_once(choices_[l].branches, *no);
       }
       if (contents)
-        for (std::int64_t v : {std::int64_t{0}, std::int64_t{1}, std::int64_t{17}, std::int64_t{40}, std::int64_t{63}, std::int64_t{64}, std::int64_t{100}, many_}) add_once(choices_[l].branches, v);
+        for (std::int64_t v : {std::int64_t{0}, std::int64_t{1}, std::int64_t{17}, std::int64_t{40}, std::int64_t{63}, std::int64_t{64}, std::int64_t{100}, uneven_, many_}) add_once(choices_[l].branches, v);
       if (yes && no) return;
     }
   }
 
   using pair = std::pair<std::pair<int, std::int64_t>, std::pair<int, std::int64_t>>;  // two leaves, and what they are
-  static constexpr std::int64_t many_ = 1000;  // so long a sequence has several tiles
+  static constexpr std::int64_t many_ = 1000;   // so long a sequence has several tiles
+  static constexpr std::int64_t uneven_ = 300;  // its last tile is less than half full, whatever the length of a tile: tiles of both kinds follow each other
   program& p_;
   expressions values_;
   scenario base_;

@@ -332,7 +332,7 @@ class parser {
     const auto code = find_opcode(head);
     if (!code) fail(cat("unknown operation '", head, "'"));
     std::vector<value> operands;
-    if (peek("%")) {
+    if (row(*code).operands != 0 && peek("%")) {  // without operands, a % begins the next line
       do operands.push_back(use());
       while (take(","));
     }

@@ -70,7 +70,7 @@ TEST_CASE("C26: one stage is a single buffer that is handed over, not a hang") {
 TEST_CASE("C31: a removed arrival, a count too high, a phase that never flips and the wrong stage are found before code is generated") {
   for (const char* target : {"sm_90a", "sm_100a"}) {
     std::map<std::string, int> found;
-    mutation::for_each_mutant(*pipeline<3>(target), [&](mutation::mutant& m) {
+    mutation::for_each_mutant(*pipeline<3>(target), 0, 1, [&](mutation::mutant& m) {
       const bool wanted = m.name == "drop-arrive" || m.name == "count-more" || m.name == "keep-phase" || m.name == "wrong-barrier" || m.name == "keep-stage";
       if (!wanted) return;
       const check::verdict v = check::check_protocol(*m.kernel);
@@ -276,7 +276,7 @@ namespace {
 // Operators and sites of the mutants by these operators in which the check finds nothing.
 std::set<std::string> not_found(const ir::kernel& k, const std::set<std::string>& operators) {
   std::set<std::string> found;
-  mutation::for_each_mutant(k, [&](mutation::mutant& m) {
+  mutation::for_each_mutant(k, 0, 1, [&](mutation::mutant& m) {
     if (operators.count(m.name) && check::check_protocol(*m.kernel).findings.empty()) found.insert(m.name + " at " + m.site);
   });
   return found;
@@ -336,4 +336,12 @@ TEST_CASE("a loop that only two sizes together make run is run") {
   test::run_passes(*k);
   is_clean(*k);
   CHECK(not_found(*k, {"drop-arrive", "drop-expect", "drop-load"}).empty());
+}
+
+// Blocks that end in their first half go another way, and the loop over tiles makes an even number of rounds whatever the size is.
+TEST_CASE("both ways of a tile are run, each several times in a row and one after the other") {
+  auto k = trace<kernels::attention_arguments<bf16>>("halves", "sm_90a", [](block& cta, const kernels::attention_arguments<bf16>& in) { kernels::block_attention_by_halves<bf16, 256, 64>(cta, in); });
+  test::run_passes(*k);
+  is_clean(*k);
+  CHECK(not_found(*k, {"drop-arrive", "count-less", "arrive-twice", "wrong-phase", "keep-phase", "keep-stage", "wrong-barrier", "wrong-slot"}).empty());
 }

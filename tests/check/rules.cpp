@@ -145,6 +145,40 @@ TEST_CASE("more arrivals than a barrier counts, or fewer, are found") {
   CHECK(id_of(with(body, "%bar.6 {count = 1}", "%bar.6 {count = 2}")) == "protocol-arrivals");
 }
 
+TEST_CASE("a barrier that ends in the middle of a phase counts other arrivals than it gets, also where nobody waits for it any more") {
+  const std::string body = R"(
+  %20 = elect : bool
+  if %first.4 [
+    if %20 [
+      mbarrier.init %bar.6 {count = 2}
+    ] [
+    ]
+  ] [
+  ]
+  barrier.cta {id = 0, threads = 0}
+  if %20 [
+    mbarrier.arrive %bar.6 {count = 1} @"k.cpp":70
+  ] [
+  ]
+)";
+  CHECK(id_of(body) == "");
+  CHECK(id_of(with(body, "{count = 2}", "{count = 1}")) == "");
+  const check::verdict v = check_text(with(body, "{count = 2}", "{count = 3}"));
+  REQUIRE(v.findings.size() == 1);
+  CHECK(v.findings[0].id == "protocol-arrivals");
+  CHECK(v.findings[0].what.find("ring \"ab\" full[0] ends with 2 of 3 arrivals in its phase 0") != std::string::npos);
+  CHECK(v.findings[0].what.find("at k.cpp:70: mbarrier.arrive arrives there") != std::string::npos);
+}
+
+TEST_CASE("a wait that tells nothing new is known as implied, where it tells that in every run") {
+  const std::string again = "    mbarrier.wait %bar.6, %zero.1 @\"k.cpp\":16\n";
+  const auto k = ir::parse(test::kernel_text(with(load, "    %22 = shared.load", again + "    %22 = shared.load")));
+  const check::verdict v = check::check_protocol(*k);
+  CHECK(v.findings.empty());
+  REQUIRE(v.implied.size() == 1);
+  CHECK(to_string(v.implied[0]->where) == "k.cpp:16");
+}
+
 TEST_CASE("a barrier that may get two phases past a waiter is found although this run has no hang") {
   const std::string body = R"(
   if %first.4 [
@@ -268,7 +302,9 @@ TEST_CASE("budgets of the CTA and of the SM") {
 
 TEST_CASE("shared memory is used inside of what the kernel asked for") {
   CHECK(id_of("  %20 = shared.base {offset = 65532} : u32\n  if %first.4 [\n    shared.store %20, %20\n  ] [\n  ]\n") == "");
-  CHECK(id_of("  %20 = shared.base {offset = 65536} : u32\n  if %first.4 [\n    shared.store %20, %20\n  ] [\n  ]\n") == "protocol-shared-memory");
+  const check::verdict outside = check_text("  %20 = shared.base {offset = 65536} : u32\n  if %first.4 {role = \"far\", first_warp = 0} [\n    shared.store %20, %20\n  ] [\n  ]\n");
+  CHECK(id_of(outside) == "protocol-shared-memory");
+  CHECK(to_string(outside.findings.at(0)).find("role \"far\" (warp 0)") != std::string::npos);
   CHECK(id_of(with(load, "tma.load %slot.7", "%30 = shared.base {offset = 16} : u32\n tma.load %30")) == "protocol-shared-memory");
 }
 

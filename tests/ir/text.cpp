@@ -62,6 +62,13 @@ TEST_CASE("what print writes, parse reads and print writes again") {
   CHECK(ir::print(*ir::clone(*k)) == sample());
 }
 
+TEST_CASE("an op without operands, attributes and location is followed by one with a result") {
+  const std::string text = with("  ring.close", "  wgmma.commit\n    ring.close"), next = "    wgmma.commit\n    %12 = cmp";
+  CHECK(ir::print(*ir::parse(text)) == text);
+  const std::string before = with("    %12 = cmp", next);
+  CHECK(ir::print(*ir::parse(before)) == before);
+}
+
 TEST_CASE("locations can be left out, and what is left is the same kernel") {
   const std::string bare = ir::print(*ir::parse(sample()), {.locations = false});
   CHECK(bare.find('@') == bare.find("@sample"));

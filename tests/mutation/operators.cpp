@@ -20,6 +20,7 @@ using change = bool (*)(ir::kernel&, op&);
 
 struct operator_row {
   const char* name;
+  std::vector<opcode> on;  // what it may apply to: other ops are not worth a copy of the kernel
   change apply;
 };
 
@@ -162,80 +163,80 @@ bool alias_tensor(ir::kernel& k, op& o) {
   return true;
 }
 
-constexpr operator_row rows[] = {
-    {"drop-arrive", drop_all<opcode::mbarrier_arrive>},
-    {"drop-expect", drop_all<opcode::mbarrier_expect>},
-    {"drop-init", drop_all<opcode::mbarrier_init>},
-    {"drop-load", drop_all<opcode::tma_load>},
-    {"drop-tensor-commit", drop_all<opcode::tcgen05_commit>},
-    {"drop-store-commit", drop_all<opcode::tma_commit>},
-    {"drop-wgmma-commit", drop_all<opcode::wgmma_commit>},
-    {"drop-wait", drop_all<opcode::mbarrier_wait>},
-    {"drop-store-wait", drop_all<opcode::tma_wait>},
-    {"drop-wgmma-wait", drop_all<opcode::wgmma_wait>},
-    {"drop-load-wait",
+const operator_row rows[] = {
+    {"drop-arrive", {opcode::mbarrier_arrive}, drop_all<opcode::mbarrier_arrive>},
+    {"drop-expect", {opcode::mbarrier_expect}, drop_all<opcode::mbarrier_expect>},
+    {"drop-init", {opcode::mbarrier_init}, drop_all<opcode::mbarrier_init>},
+    {"drop-load", {opcode::tma_load}, drop_all<opcode::tma_load>},
+    {"drop-tensor-commit", {opcode::tcgen05_commit}, drop_all<opcode::tcgen05_commit>},
+    {"drop-store-commit", {opcode::tma_commit}, drop_all<opcode::tma_commit>},
+    {"drop-wgmma-commit", {opcode::wgmma_commit}, drop_all<opcode::wgmma_commit>},
+    {"drop-wait", {opcode::mbarrier_wait}, drop_all<opcode::mbarrier_wait>},
+    {"drop-store-wait", {opcode::tma_wait}, drop_all<opcode::tma_wait>},
+    {"drop-wgmma-wait", {opcode::wgmma_wait}, drop_all<opcode::wgmma_wait>},
+    {"drop-load-wait", {opcode::tmem_wait_load},
      [](ir::kernel& k, op& o) {
        if (!o.is(opcode::tmem_wait_load)) return false;
        for (size_t i = 0; i < o.results.size(); ++i) ir::replace_uses(k.body, o.result(i), o.operands[i]);
        ir::erase(o);
        return true;
      }},
-    {"drop-proxy-fence", drop_all<opcode::fence_async>},
-    {"drop-init-fence", drop_all<opcode::fence_init>},
-    {"drop-tensor-fence", drop_all<opcode::tmem_fence>},
-    {"drop-wgmma-fence", drop_all<opcode::wgmma_fence>},
-    {"drop-cta-barrier", drop_all<opcode::barrier_cta>},
-    {"drop-warp-barrier", drop_all<opcode::barrier_warp>},
-    {"drop-free", drop_all<opcode::tmem_free>},
-    {"drop-relinquish", drop_all<opcode::tmem_relinquish>},
-    {"count-more", [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_init) && add_to(o, "count", 1); }},
-    {"count-less", [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_init) && o.integer("count") > 1 && add_to(o, "count", -1); }},
-    {"arrive-twice", [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_arrive) && add_to(o, "count", 1); }},
-    {"bytes-more", [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_expect) && add_to(o, "bytes", 16); }},
-    {"bytes-less", [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_expect) && add_to(o, "bytes", -16); }},
-    {"wrong-phase",
+    {"drop-proxy-fence", {opcode::fence_async}, drop_all<opcode::fence_async>},
+    {"drop-init-fence", {opcode::fence_init}, drop_all<opcode::fence_init>},
+    {"drop-tensor-fence", {opcode::tmem_fence}, drop_all<opcode::tmem_fence>},
+    {"drop-wgmma-fence", {opcode::wgmma_fence}, drop_all<opcode::wgmma_fence>},
+    {"drop-cta-barrier", {opcode::barrier_cta}, drop_all<opcode::barrier_cta>},
+    {"drop-warp-barrier", {opcode::barrier_warp}, drop_all<opcode::barrier_warp>},
+    {"drop-free", {opcode::tmem_free}, drop_all<opcode::tmem_free>},
+    {"drop-relinquish", {opcode::tmem_relinquish}, drop_all<opcode::tmem_relinquish>},
+    {"count-more", {opcode::mbarrier_init}, [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_init) && add_to(o, "count", 1); }},
+    {"count-less", {opcode::mbarrier_init}, [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_init) && o.integer("count") > 1 && add_to(o, "count", -1); }},
+    {"arrive-twice", {opcode::mbarrier_arrive}, [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_arrive) && add_to(o, "count", 1); }},
+    {"bytes-more", {opcode::mbarrier_expect}, [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_expect) && add_to(o, "bytes", 16); }},
+    {"bytes-less", {opcode::mbarrier_expect}, [](ir::kernel&, op& o) { return o.is(opcode::mbarrier_expect) && add_to(o, "bytes", -16); }},
+    {"wrong-phase", {opcode::mbarrier_wait},
      [](ir::kernel& k, op& o) {
        if (!o.is(opcode::mbarrier_wait)) return false;
        ir::builder b = ir::builder::before(k, o);
        o.operands[1] = b.binary(opcode::bit_xor, o.operands[1], b.integer(1, o.operands[1]->type.element));
        return true;
      }},
-    {"keep-phase", [](ir::kernel& k, op& o) { return o.is(opcode::var_set) && is_parity(k, o.operands[0]) && drop(o); }},
-    {"keep-stage",
+    {"keep-phase", {opcode::var_set}, [](ir::kernel& k, op& o) { return o.is(opcode::var_set) && is_parity(k, o.operands[0]) && drop(o); }},
+    {"keep-stage", {opcode::var_set},
      [](ir::kernel& k, op& o) { return o.is(opcode::var_set) && !is_parity(k, o.operands[0]) && o.operands[0]->name.find("_stage") != std::string::npos && drop(o); }},
-    {"wrong-barrier",
+    {"wrong-barrier", {opcode::shared_base},
      [](ir::kernel& k, op& o) {
        if (!o.is(opcode::shared_base)) return false;
        const ir::place* p = place_of(k, o);
        return p && p->is_barrier() && add_to(o, "offset", 8);
      }},
-    {"wrong-slot",
+    {"wrong-slot", {opcode::shared_base},
      [](ir::kernel& k, op& o) {
        if (!o.is(opcode::shared_base)) return false;
        const ir::place* p = place_of(k, o);
        return p && p->part == "slots" && add_to(o, "offset", p->stages > 1 ? p->bytes : p->offset ? -p->offset : p->bytes);
      }},
-    {"alias-staging",
+    {"alias-staging", {opcode::shared_base},
      [](ir::kernel& k, op& o) {
        if (!o.is(opcode::shared_base) || place_of(k, o)) return false;
        if (o.integer("offset") == 0) return false;
        o.set("offset", std::int64_t{0});
        return true;
      }},
-    {"alias-tensor", alias_tensor},
-    {"release-early", release_early},
-    {"trip-more", [](ir::kernel& k, op& o) { return shift_trip(k, o, 1); }},
-    {"trip-less", [](ir::kernel& k, op& o) { return shift_trip(k, o, -1); }},
-    {"store-wait-more", [](ir::kernel&, op& o) { return o.is(opcode::tma_wait) && add_to(o, "pending", 1); }},
-    {"wgmma-wait-more", [](ir::kernel&, op& o) { return o.is(opcode::wgmma_wait) && add_to(o, "pending", 1); }},
-    {"registers-more", [](ir::kernel&, op& o) { return o.is(opcode::set_registers) && add_to(o, "count", 8); }},
-    {"registers-odd", [](ir::kernel&, op& o) { return o.is(opcode::set_registers) && add_to(o, "count", 4); }},
-    {"registers-other-way", [](ir::kernel&, op& o) {
+    {"alias-tensor", {opcode::add, opcode::mul}, alias_tensor},
+    {"release-early", {opcode::mbarrier_arrive, opcode::tcgen05_commit}, release_early},
+    {"trip-more", {opcode::for_loop}, [](ir::kernel& k, op& o) { return shift_trip(k, o, 1); }},
+    {"trip-less", {opcode::for_loop}, [](ir::kernel& k, op& o) { return shift_trip(k, o, -1); }},
+    {"store-wait-more", {opcode::tma_wait}, [](ir::kernel&, op& o) { return o.is(opcode::tma_wait) && add_to(o, "pending", 1); }},
+    {"wgmma-wait-more", {opcode::wgmma_wait}, [](ir::kernel&, op& o) { return o.is(opcode::wgmma_wait) && add_to(o, "pending", 1); }},
+    {"registers-more", {opcode::set_registers}, [](ir::kernel&, op& o) { return o.is(opcode::set_registers) && add_to(o, "count", 8); }},
+    {"registers-odd", {opcode::set_registers}, [](ir::kernel&, op& o) { return o.is(opcode::set_registers) && add_to(o, "count", 4); }},
+    {"registers-other-way", {opcode::set_registers}, [](ir::kernel&, op& o) {
        if (!o.is(opcode::set_registers)) return false;
        o.set("increase", std::int64_t{1} - o.integer("increase"));
        return true;
      }},
-    {"columns-less", [](ir::kernel&, op& o) {
+    {"columns-less", {opcode::tmem_alloc}, [](ir::kernel&, op& o) {
        if (!o.is(opcode::tmem_alloc) || o.integer("columns") <= 32) return false;
        o.set("columns", o.integer("columns") / 2);
        return true;
@@ -279,6 +280,20 @@ std::string describe(const ir::kernel& k, const op& o) {
   return text;
 }
 
+std::vector<std::string> lines_of(const ir::kernel& k, const op& o) {
+  std::set<std::string> all;
+  const auto add = [&](const op& one) {
+    if (one.where.known()) all.insert(to_string(one.where));
+  };
+  add(o);
+  if (o.is(opcode::for_loop)) ir::walk(*o.regions[0], add);
+  if (o.is(opcode::wgmma_wait))
+    ir::walk(k.body, [&](const op& one) {
+      if (one.is(opcode::wgmma_mma) && role_of(one) == role_of(o)) add(one);
+    });
+  return {all.begin(), all.end()};
+}
+
 std::vector<op*> all_ops(ir::kernel& k) {
   std::vector<op*> found;
   ir::walk(k.body, [&](op& o) { found.push_back(&o); });
@@ -287,27 +302,28 @@ std::vector<op*> all_ops(ir::kernel& k) {
 
 }  // namespace
 
-void for_each_mutant(const ir::kernel& lowered, const std::function<void(mutant&)>& each) {
+void for_each_mutant(const ir::kernel& lowered, int share, int shares, const std::function<void(mutant&)>& each) {
   const auto original = ir::clone(lowered);
   const std::vector<op*> ops = all_ops(*original);
+  int made = 0;
   for (const operator_row& row : rows) {
     std::map<std::string, int> seen;
     for (size_t i = 0; i < ops.size(); ++i) {
-      mutant m;
       const op& o = *ops[i];
+      if (std::find(row.on.begin(), row.on.end(), o.code) == row.on.end()) continue;
+      mutant m;
+      m.original = original.get();
+      m.at = &o;
       m.name = row.name;
       m.ring = ring_of(*original, o);
       m.role = role_of(o);
-      m.line = to_string(o.where);
-      // Trying costs a copy: skip ops of other kinds quickly.
-      if (ir::row(o.code).effects == ir::effect::pure && !o.is(opcode::shared_base) && !o.is(opcode::add) && !o.is(opcode::mul)) continue;
-      if ((o.is(opcode::add) || o.is(opcode::mul)) && row.apply != alias_tensor) continue;
+      m.lines = lines_of(*original, o);
       m.kernel = ir::clone(*original);
       op& target = *all_ops(*m.kernel)[i];
       if (!row.apply(*m.kernel, target)) continue;
       const std::string what = describe(*original, o);
       m.site = cat(what, " #", seen[what]++);
-      each(m);
+      if (made++ % shares == share) each(m);
     }
   }
 }

@@ -18,6 +18,7 @@ namespace tlx::check {
 struct verdict {
   std::vector<diagnostic> findings;    // of the first scenario that has any; empty: the kernel passes
   std::vector<std::string> unchecked;  // what the check could not follow, one sentence each
+  std::vector<const ir::op*> implied;  // of a kernel that passes: waits for mbarriers, and sets of cells, that ran and in no run told or changed anything
   int scenarios = 0;                   // runs made
   long steps = 0;                      // steps of all runs and warps
 };
