@@ -337,7 +337,8 @@ def full_case(tlx, batch, heads, length, d, causal, backward):
                 done = [operators.flash(*inputs[s], scale, -1, right) for s in range(case.sets)]
             except ValueError:  # another build may lack this kernel
                 continue
-            case.add(name, lambda s, operators=operators, done=done: operators.flash.backward(*inputs[s], done[s][0], do[s], done[s][1], scale, -1, right))
+            for word, any_order in ((name, False), (f"{name} any order", True)):
+                case.add(word, lambda s, operators=operators, done=done, any_order=any_order: operators.flash.backward(*inputs[s], done[s][0], do[s], done[s][1], scale, -1, right, any_order=any_order))
         else:
             case.add(name, lambda s, operators=operators: (operators.flash(*inputs[s], scale, -1, right)[0],))
 
@@ -468,7 +469,11 @@ def main():
             some = [t for n, t in peers.items() if n.startswith(kind)]
             if some:
                 row[kind] = min(some) / mine
+                if "tlx any order" in times:
+                    row[f"{kind}_any_order"] = min(some) / times["tlx any order"]
                 line += f"; {kind} {min(some):.4f} ({row[kind]:.3f})"
+                if f"{kind}_any_order" in row:
+                    line += f" (any order {row[f'{kind}_any_order']:.3f})"
         if peers:
             row["best_peer"] = min(peers.values()) / mine
             line += f"; best peer {row['best_peer']:.3f}"

@@ -29,7 +29,7 @@ def define(kernels, namespace="tlx"):
         types = {torch.bfloat16: "bf16", torch.float16: "f16"}
         if q.dtype not in types:
             raise ValueError(f"attention works on bfloat16 and float16, not {q.dtype}")
-        masks = "" if step == "_delta" else f"{'_left' if left >= 0 else ''}{'_right' if right >= 0 else ''}"
+        masks = "" if step in ("_delta", "_prepare", "_finish") else f"{'_left' if left >= 0 else ''}{'_right' if right >= 0 else ''}"
         return f"flash_attention{step}_{types[q.dtype]}_d{q.shape[-1]}{'_jagged' if jagged else ''}{masks}"
 
     def check(q, k, v, q_offsets, k_offsets):
@@ -46,14 +46,15 @@ def define(kernels, namespace="tlx"):
         if q.numel() and not k.numel():
             raise ValueError("no keys at all: the result is zeros")
 
-    def rest(q, k, scale, left, right, q_offsets, k_offsets, backward):
+    def rest(q, k, scale, left, right, q_offsets, k_offsets, backward, one_walk=False):
         """What is the same at the end of all kernels' arguments: (tensors, numbers)."""
         tensors = (torch.empty(0, dtype=torch.float32, device=q.device),) + (() if q_offsets is None else (q_offsets, k_offsets))
         bound = lambda keys: min(max(keys, 0), 1 << 30)
         numbers = (scale, scale * LOG2E) + ((scale,) if backward else ()) + (bound(left), bound(right))
         if q_offsets is None:
             head_bytes = max(1, k.shape[1] * k.shape[3] * 4 // (q.shape[2] // k.shape[2]))
-            numbers += (min(max(SECTION_BYTES // head_bytes, 1), max(1, q.shape[0] * q.shape[2])),)
+            heads = max(1, q.shape[0] * q.shape[2])  # of tiles of all lengths, the longest of all heads come first
+            numbers += (heads if one_walk or right >= 0 > left else min(max(SECTION_BYTES // head_bytes, 1), heads),)
         return tensors, numbers
 
     def rows(q):
@@ -61,7 +62,7 @@ def define(kernels, namespace="tlx"):
 
     @torch.library.custom_op(f"{namespace}::flash_attention", mutates_args=(), device_types="cuda")
     def attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, left: int = -1, right: int = -1, q_offsets: Optional[torch.Tensor] = None,
-                  k_offsets: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor]:
+                  k_offsets: Optional[torch.Tensor] = None, any_order: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         check(q, k, v, q_offsets, k_offsets)
         o, lse = torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(rows(q), dtype=torch.float32, device=q.device)
         if q.numel():
@@ -70,27 +71,36 @@ def define(kernels, namespace="tlx"):
         return o, lse
 
     @attention.register_fake
-    def _(q, k, v, scale, left=-1, right=-1, q_offsets=None, k_offsets=None):
+    def _(q, k, v, scale, left=-1, right=-1, q_offsets=None, k_offsets=None, any_order=False):
         return torch.empty(q.shape, dtype=q.dtype, device=q.device), torch.empty(rows(q), dtype=torch.float32, device=q.device)
 
     @torch.library.custom_op(f"{namespace}::flash_attention_backward", mutates_args=(), device_types="cuda")
     def backward(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, o: torch.Tensor, do: torch.Tensor, lse: torch.Tensor, scale: float, left: int = -1, right: int = -1,
-                 q_offsets: Optional[torch.Tensor] = None, k_offsets: Optional[torch.Tensor] = None) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+                 q_offsets: Optional[torch.Tensor] = None, k_offsets: Optional[torch.Tensor] = None, any_order: bool = False) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         dq, dk, dv = (torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
         if not q.numel():
             return dq, dk.zero_(), dv.zero_()
-        tensors, numbers = rest(q, k, scale, left, right, q_offsets, k_offsets, True)
+        tensors, numbers = rest(q, k, scale, left, right, q_offsets, k_offsets, True, any_order)
+        if any_order:
+            if q_offsets is not None or q.shape[3] != 128:
+                raise ValueError("any_order is there for D = 128 without offsets")
+            padded = (*rows(q)[:2], -(-q.shape[1] // 64) * 64)
+            level, delta = (torch.empty(padded, dtype=torch.float32, device=q.device) for _ in range(2))
+            sums = torch.empty((*padded[:2], 128, padded[2]), dtype=torch.float32, device=q.device)
+            for step in ("_prepare", "_walk", "_finish"):
+                kernels.launch(name_of(q, step, left, right, False), (q, k, v, o, do, lse, level, delta, sums, dq, dk, dv, *tensors), numbers)
+            return dq, dk, dv
         delta = torch.empty(rows(q), dtype=torch.float32, device=q.device)
         for step in ("_delta", "_dkdv", "_dq"):
             kernels.launch(name_of(q, step, left, right, q_offsets is not None), (q, k, v, o, do, lse, delta, dq, dk, dv, *tensors), numbers)
         return dq, dk, dv
 
     @backward.register_fake
-    def _(q, k, v, o, do, lse, scale, left=-1, right=-1, q_offsets=None, k_offsets=None):
+    def _(q, k, v, o, do, lse, scale, left=-1, right=-1, q_offsets=None, k_offsets=None, any_order=False):
         return tuple(torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
 
     def keep(ctx, inputs, output):
-        q, k, v, ctx.scale, ctx.left, ctx.right, q_offsets, k_offsets = inputs
+        q, k, v, ctx.scale, ctx.left, ctx.right, q_offsets, k_offsets, ctx.any_order = inputs
         ctx.save_for_backward(q, k, v, *output, q_offsets, k_offsets)
         ctx.set_materialize_grads(False)
 
@@ -98,11 +108,11 @@ def define(kernels, namespace="tlx"):
         if dlse is not None:
             raise RuntimeError("lse has no gradient here")
         if do is None:
-            return (None,) * 8
+            return (None,) * 9
         q, k, v, o, lse, q_offsets, k_offsets = ctx.saved_tensors
         if do.stride(-1) != 1:  # a gradient that autograd has expanded, say
             do = do.contiguous()
-        return (*backward(q, k, v, o, do, lse, ctx.scale, ctx.left, ctx.right, q_offsets, k_offsets), *[None] * 5)
+        return (*backward(q, k, v, o, do, lse, ctx.scale, ctx.left, ctx.right, q_offsets, k_offsets, ctx.any_order), *[None] * 6)
 
     attention.register_autograd(gradients, setup_context=keep)
     attention.backward = backward  # for who wants the gradients alone

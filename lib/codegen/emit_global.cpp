@@ -32,7 +32,7 @@ void emitter::emit_global(const ir::op& o) {
   const view_value& view = view_of(o.operands[first]);
   const int rank = static_cast<int>(view.extents.size());
   const ir::type& t = store ? o.operands[0]->type : o.result()->type;
-  const bool is_tile = t.is_tile();
+  const bool is_tile = t.is_tile(), adds = store && o.integer("adds") != 0;
   const int size = stored_bits(view.element) / 8;
   Type* i64 = b.getInt64Ty();
 
@@ -130,7 +130,7 @@ void emitter::emit_global(const ir::op& o) {
         }
         inputs.push_back(w.address);
         if (mask) inputs.push_back(mask);
-        ptx0(cat(guard, "st.global", how.type, " [$", how.words, at, "], ", vector_operand(names), ";"), constraints + (mask ? "l,b" : "l"), inputs, asm_effect | asm_memory);
+        ptx0(cat(guard, adds ? cat("red.global.add.", tile::name(view.element)) : cat("st.global", how.type), " [$", how.words, at, "], ", vector_operand(names), ";"), constraints + (mask ? "l,b" : "l"), inputs, asm_effect | asm_memory);
         continue;
       }
       std::vector<Type*> types;
@@ -154,6 +154,7 @@ void emitter::emit_global(const ir::op& o) {
     }
   };
 
+  if (adds) return move_all(1, true);
   if (o.has("vector") || !along_columns) {
     int length = along_columns ? static_cast<int>(std::max<std::int64_t>(o.integer("vector", 1), 1)) : 1;
     while (length > 1 && (length * size > 16 || (length & (length - 1)) != 0)) --length;

@@ -44,7 +44,8 @@ void emitter::emit_tma(const ir::op& o) {
       const std::string from = add(scalar(o.operands[0]), "r"), to = add(map(), "l");
       for (size_t i = fixed; i < o.operands.size(); ++i) names.push_back(add(scalar(o.operands[i]), "r"));
       const auto hint = o.integer("hint");
-      std::string text = cat("cp.async.bulk.tensor.", names.size(), "d.global.shared::cta.tile.bulk_group", hint != 0 ? ".L2::cache_hint" : "", " [", to, ", {", join(names, ", "), "}], [",
+      const bool adds = o.integer("adds") != 0;
+      std::string text = cat(adds ? "cp.reduce.async.bulk.tensor." : "cp.async.bulk.tensor.", names.size(), "d.global.shared::cta", adds ? ".add" : "", ".tile.bulk_group", hint != 0 ? ".L2::cache_hint" : "", " [", to, ", {", join(names, ", "), "}], [",
                              from, "]");
       if (hint != 0) text += ", " + add(b.getInt64(policy(hint)), "l");
       return ptx0(text + ";", constraints, inputs, asm_effect | asm_memory);

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "host/families.hpp"
-#include "tlx/kernels/flash_attention_backward.hpp"
+#include "tlx/kernels/flash_attention_one_walk.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -18,9 +18,10 @@ template <int Keys> using hopper_plan = kernels::flash_plan<128, Keys, 2, 2>;
 using blackwell_plan = kernels::flash_plan<128, 64, 3, 3>;
 using dq_plan = kernels::flash_plan<128, 64, 3, 0>;
 template <int Queries> using dkdv_plan = kernels::flash_plan<128, Queries, 3, 0>;
+using walk_plan = kernels::flash_walk_plan<128, 64, 3, 2>;
 
-enum class step { forward, zeros, delta, dkdv, dq };
-constexpr const char* step_names[] = {"", "_without_keys", "_delta", "_dkdv", "_dq"};
+enum class step { forward, zeros, delta, dkdv, dq, prepare, walk, finish };
+constexpr const char* step_names[] = {"", "_without_keys", "_delta", "_dkdv", "_dq", "_prepare", "_walk", "_finish"};
 
 struct variant {
   tile::element type;
@@ -41,6 +42,8 @@ struct variant {
   std::unique_ptr<ir::kernel> with_dimension(const std::string& target) const {
     if (what == step::forward || what == step::zeros)
       return jagged ? forward<T, D, kernels::flash_jagged_arguments<T>>(target) : forward<T, D, kernels::flash_arguments<T>>(target);
+    if constexpr (D == 128)
+      if (what == step::prepare || what == step::walk || what == step::finish) return one_walk<T, D>(target);
     return jagged ? backward<T, D, kernels::flash_jagged_backward_arguments<T>>(target) : backward<T, D, kernels::flash_backward_arguments<T>>(target);
   }
   template <class T, int D, class Arguments>
@@ -57,6 +60,15 @@ struct variant {
       else if (what == step::dq) kernels::flash_attention_dq<T, D, dq_plan>(cta, in, options);
       else if (D == 64 && !cta.has_tensor_memory()) kernels::flash_attention_dkdv<T, D, dkdv_plan<64>>(cta, in, options);
       else kernels::flash_attention_dkdv<T, D, dkdv_plan<32>>(cta, in, options);
+    });
+  }
+  template <class T, int D>
+  std::unique_ptr<ir::kernel> one_walk(const std::string& target) const {
+    using arguments = kernels::flash_one_walk_arguments<T>;
+    return tlx::trace<arguments>(name(), target, [&](block& cta, const arguments& in) {
+      if (what == step::prepare) kernels::flash_attention_prepare<T, D>(cta, in);
+      else if (what == step::finish) kernels::flash_attention_finish<T, D>(cta, in);
+      else kernels::flash_attention_walk<T, D, walk_plan>(cta, in, options);
     });
   }
   // Masks and what is done to scores take registers, which wide blocks of keys leave none of.
@@ -91,6 +103,9 @@ variant variant_of(const flash_attention_problem& what) {
   if (!what.query_offsets != !what.key_offsets)
     raise(user_error({.id = "flash-attention-offsets", .what = cat("offsets of ", what.query_offsets ? "queries" : "keys", " alone"),
                       .because = "both say where a sequence begins and how long it is", .fix = {"give both (they may be the same), or none"}}));
+  if (what.sums_in_any_order && (what.dimension != 128 || what.query_offsets))
+    raise(user_error({.id = "flash-attention-any-order", .what = cat("any_order() with ", what.query_offsets ? "sequences of any lengths" : cat("head dimension ", what.dimension)),
+                      .because = "the walk that adds to dq in memory is there for batches with head dimension 128", .fix = {"leave any_order() out"}}));
   return {what.type, what.dimension, what.query_offsets != 0, {.right = what.right >= 0, .left = what.left >= 0, .soft_cap = what.soft_cap > 0, .slopes = what.slopes != 0}};
 }
 
@@ -118,7 +133,7 @@ device::value rows_of(device::address where, const flash_attention_problem& what
 }
 
 // What is the same at the end of all kernels' arguments.
-void add_rest(std::vector<device::value>& arguments, const flash_attention_problem& what, bool backward) {
+void add_rest(std::vector<device::value>& arguments, const flash_attention_problem& what, bool backward, bool one_walk = false) {
   arguments.push_back(device::view_value(what.slopes, {what.slopes ? what.heads : 0}));
   if (what.query_offsets)
     for (const device::address offsets : {what.query_offsets, what.key_offsets}) arguments.push_back(device::view_value(offsets, {what.batch + 1}));
@@ -128,8 +143,11 @@ void add_rest(std::vector<device::value>& arguments, const flash_attention_probl
   arguments.push_back(device::scalar_value(bound(what.left)));
   arguments.push_back(device::scalar_value(bound(what.right)));
   if (what.query_offsets) return;
+  // Tiles of a causal mask are of all lengths: the longest of all heads come first. So do those of one walk, whose CTAs go through the queries side by side.
+  const std::int64_t heads = std::max<std::int64_t>(1, what.batch * what.heads);
+  if (one_walk || (what.right >= 0 && what.left < 0)) return arguments.push_back(device::scalar_value(static_cast<std::int32_t>(heads)));
   const std::int64_t group = what.heads / key_heads(what), head_bytes = std::max<std::int64_t>(1, what.keys * what.dimension * 4 / group);
-  arguments.push_back(device::scalar_value(static_cast<std::int32_t>(std::clamp<std::int64_t>(section_bytes / head_bytes, 1, std::max<std::int64_t>(1, what.batch * what.heads)))));
+  arguments.push_back(device::scalar_value(static_cast<std::int32_t>(std::clamp<std::int64_t>(section_bytes / head_bytes, 1, heads))));
 }
 
 void run(session& with, const variant& kernel, const std::vector<device::value>& arguments, std::uint64_t stream) {
@@ -144,6 +162,24 @@ void write_zeros(session& with, variant kernel, const attended& to, device::addr
   std::vector<device::value> arguments{tensor, tensor, tensor, tensor, rows_of(lse, what)};
   add_rest(arguments, what, false);
   run(with, kernel, arguments, what.stream);
+}
+
+void in_one_walk(session& with, variant kernel, const attended& q, const attended& k, const attended& v, const attended& o, const attended& d_o, device::address lse, const attended& dq,
+                 const attended& dk, const attended& dv, const flash_attention_problem& what) {
+  const std::int64_t padded = (what.queries + kernels::flash_padding - 1) / kernels::flash_padding * kernels::flash_padding, rows = what.batch * what.heads * padded;
+  const session::workspace made = with.lend(static_cast<std::size_t>(rows * (what.dimension + 2)) * 4, what.stream);
+  const auto numbers = [&](std::int64_t row) { return device::view_value(made.where + static_cast<device::address>(rows * row * 4), {what.batch, what.heads, padded}); };
+  const device::value sums = device::view_value(made.where, {what.batch, what.heads, what.dimension, padded});
+  const auto queries = [&](const attended& t) { return view_of(t, what, what.queries, what.heads); };
+  const auto keys = [&](const attended& t) { return view_of(t, what, what.keys, key_heads(what)); };
+  std::vector<device::value> arguments = {queries(q), keys(k), keys(v), queries(o), queries(d_o), rows_of(lse, what), numbers(what.dimension), numbers(what.dimension + 1), sums, queries(dq), keys(dk), keys(dv)};
+  add_rest(arguments, what, true, true);
+  for (const step next : {step::prepare, step::walk, step::finish}) {
+    kernel.what = next;
+    variant one = kernel;
+    if (next != step::walk) one.options = {};
+    run(with, one, arguments, what.stream);
+  }
 }
 
 }  // namespace
@@ -175,6 +211,7 @@ void flash_attention_backward(session& with, const attended& q, const attended& 
   if (!lse)
     raise(user_error({.id = "flash-attention-lse", .what = "the backward pass without the logarithms of the rows' sums", .because = "probabilities are computed again from them",
                       .fix = {"give lse to the forward pass, and the same to the backward pass"}}));
+  if (what.sums_in_any_order) return in_one_walk(with, kernel, q, k, v, o, d_o, lse, dq, dk, dv, what);
   const session::workspace delta = with.lend(static_cast<std::size_t>((what.query_offsets ? 1 : what.batch) * what.heads * what.queries) * 4, what.stream);
   const auto queries = [&](const attended& t) { return view_of(t, what, what.queries, what.heads); };
   const auto keys = [&](const attended& t) { return view_of(t, what, what.keys, key_heads(what)); };
@@ -205,6 +242,8 @@ std::vector<library_kernel> flash_attention_kernels() {
         add({tile::element::bf16, dimension, jagged, {}, what});
         if (what != step::delta) add({tile::element::bf16, dimension, jagged, {.right = true}, what});
       }
+  for (const step what : {step::prepare, step::walk, step::finish}) add({tile::element::bf16, 128, false, {}, what});
+  add({tile::element::bf16, 128, false, {.right = true}, step::walk});
   add({tile::element::bf16, 128, false, {.soft_cap = true}});
   add({tile::element::bf16, 128, false, {.right = true, .slopes = true}});
   return all;

@@ -33,7 +33,8 @@ class assigner {
     std::stable_sort(tiles_.begin(), tiles_.end(), [&](ir::value a, ir::value b) { return size(a) > size(b); });
     for (ir::value v : tiles_) {
       if (v->type.layout) continue;
-      v->type = v->type.with_layout(tile::blocked(v->type.rows, v->type.cols, who_.warps, std::max(1, 128 / tile::bits(v->type.element))));
+      v->type = v->type.with_layout(runs_down(v) ? tile::wgmma_accumulator(v->type.rows, v->type.cols, who_.warps)
+                                                 : tile::blocked(v->type.rows, v->type.cols, who_.warps, std::max(1, 128 / tile::bits(v->type.element))));
       spread();
     }
     convert_where_needed();
@@ -44,6 +45,13 @@ class assigner {
     if (!v->type.is_tile() || v->type.layout) return;
     v->type = v->type.with_layout(l);
     changed_ = true;
+  }
+
+  // A tile that is fetched with its rows along the view's innermost axis: eight lanes, then, along the rows are the 32 bytes of a sector, and a warp still owns whole rows.
+  bool runs_down(ir::value v) const {
+    if (!v->owner || !v->owner->is(ir::opcode::global_load) || v->type.cols % 8 != 0 || who_.warps % 4 != 0 || v->type.rows % (16 * who_.warps) != 0) return false;
+    const std::vector<std::int64_t> axes = v->owner->integers("tile_axes");
+    return axes.size() == 2 && axes[0] == v->owner->operands[0]->type.rank - 1;
   }
 
   // Numbers of warps that wgmma can give these rows to; a kernel has at most 32.

@@ -11,8 +11,8 @@
 //   turn[r]   roles that drain a ring in turns (take-turns): counts 1 per warp of the role before r, which arrives when it has got through with a tile's slots. Without it
 //             the next role could take a slot two phases early for its own: a wait knows only a phase's parity
 //
-// wgmma reads its operands after it was issued: the slot is let go one round later, when only the newest group may be in flight, and the last one
-// after the loop (with one stage: at once). A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
+// wgmma reads its operands after it was issued: the slot is let go one round later, at a read that has waited for what came after it or when only the newest groups may be in flight, and the last
+// one after the loop (with one stage: at once). A fresh barrier lets the filler through at parity 1 and blocks the drainer at parity 0 (PTX ISA, mbarrier phases).
 #include <algorithm>
 #include <map>
 #include <set>
@@ -568,6 +568,18 @@ class inserter {
     return nullptr;
   }
 
+  // The first read, before the slot closes, of what a product of the same round has made: groups complete in order, so those of the round before are complete too.
+  ir::op* read_of_a_product(ir::op& drain, const ir::op& loop) {
+    std::set<value> made;
+    if (drain.parent != loop.regions[0].get()) return nullptr;
+    for (const auto& o : loop.regions[0]->ops) {
+      if (o.get() == &close_of(drain)) break;
+      if (o->is(opcode::mma)) made.insert(o->operands[0]);
+      if (o->is(opcode::acc_read) && made.count(o->operands[0])) return o.get();
+    }
+    return nullptr;
+  }
+
   void release_late(ir::builder& c, ir::op& drain, const agent&, const side& s, value stage) {
     if (products_complete(drain, close_of(drain))) {
       value leader = c.compare("eq", c.simple(opcode::lane_id, s32), c.integer(0));
@@ -578,6 +590,7 @@ class inserter {
     // With one slot nobody could fill the next round before this one is let go.
     const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
     ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
+    if (inner && !read) read = read_of_a_product(drain, *loop);
     if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {
       if (read) {

@@ -172,7 +172,8 @@ class lowerer {
         const int map = map_of(store.operands[1], axes[0], axes[1], slab.rows, slab.cols, slab.swizzle_bytes, 256);
         std::vector<value> operands{address};
         for (value v : coordinates(e, store, 2, row, 0)) operands.push_back(v);
-        e.make(opcode::tma_store, operands, {}, {{"map", std::int64_t{map}}});
+        ir::op& copy = e.make(opcode::tma_store, operands, {}, {{"map", std::int64_t{map}}});
+        if (store.integer("adds")) copy.set("adds", std::int64_t{1});
         e.make(opcode::tma_commit);
       });
     };

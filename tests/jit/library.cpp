@@ -37,7 +37,7 @@ int count(const std::string& text, const std::string& part) {
 bool is_gemm(const std::string& name) { return name.rfind("gemm", 0) == 0; }
 // What multiplies nothing: it adds what products left over, sums rows of two tensors, or writes what queries without keys get.
 bool is_sum(const std::string& name) {
-  return name.rfind("sum_parts", 0) == 0 || name.rfind("flash_attention_delta", 0) == 0 || name.rfind("flash_attention_without_keys", 0) == 0;
+  return name.rfind("sum_parts", 0) == 0 || name.rfind("flash_attention_delta", 0) == 0 || name.rfind("flash_attention_prepare", 0) == 0 || name.rfind("flash_attention_finish", 0) == 0 || name.rfind("flash_attention_without_keys", 0) == 0;
 }
 bool by_threads(const std::string& name) { return name.find("_threads") != std::string::npos; }
 

@@ -20,7 +20,7 @@ void expect_pass(test::machine_under_test& m, const flash_case& c, std::uint64_t
     return text;
   };
   CAPTURE(cat(tile::name(c.type), " batch ", c.batch, " heads ", c.heads, "/", c.key_heads, " queries ", c.queries, " keys ", c.keys, " D ", c.dimension, " left ", c.left, " right ", c.right, " lengths ",
-              list(c.lengths), "and ", list(c.key_lengths), " cap ", c.soft_cap, c.slopes ? " slopes" : "", c.head_major ? " head-major" : "", c.backward ? " both passes" : ""));
+              list(c.lengths), "and ", list(c.key_lengths), " cap ", c.soft_cap, c.slopes ? " slopes" : "", c.head_major ? " head-major" : "", c.backward ? " both passes" : "", c.any_order ? ", any order" : ""));
   try {
     problems::flash_problem p(*m.on, c, seed);
     p.run(*m.with);
@@ -114,6 +114,26 @@ TEST_CASE("flash: large scores do not overflow the softmax") {
   });
 }
 
+TEST_CASE("flash: a backward pass that adds in any order") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    const auto expect_any_order = [&](flash_case c, std::uint64_t seed) {
+      c.any_order = true;
+      expect(m, c, seed);
+    };
+    for (const int keys : {1, 127, 128, 129, 300}) expect_any_order({.queries = 5, .keys = keys}, 1);
+    for (const int queries : {1, 63, 64, 65, 200}) expect_any_order({.queries = queries, .keys = 130, .type = half}, 2);
+    expect_any_order({.batch = 2, .heads = 4, .key_heads = 2, .queries = 140, .keys = 200, .pad = 8}, 3);
+    expect_any_order({.batch = 2, .heads = 2, .queries = 70, .keys = 140, .head_major = true}, 4);
+    for (const auto& [queries, keys] : {std::pair(300, 300), std::pair(70, 330), std::pair(300, 60)}) expect_any_order({.heads = 2, .queries = queries, .keys = keys, .right = 0}, 5);
+    expect_any_order({.queries = 400, .keys = 400, .left = 40, .right = 0}, 6);
+    expect_any_order({.queries = 130, .keys = 290, .left = 64}, 7);
+    expect_any_order({.queries = 140, .keys = 270, .sigma = 3, .soft_cap = 5}, 8);
+    expect_any_order({.heads = 3, .queries = 140, .keys = 270, .right = 0, .slopes = true}, 9);
+    expect_any_order({.queries = 64, .keys = 300, .sigma = 8}, 10);
+    expect_any_order({.queries = 70, .keys = 0}, 11);
+  });
+}
+
 TEST_CASE("flash: the order in which the simulator runs warps does not change the result") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     if (!m.simulator()) return;
@@ -136,6 +156,8 @@ TEST_CASE("flash: what cannot be is an error") {
     CHECK(id({.scale = -1}) == "flash-attention-scores");
     CHECK(id({.soft_cap = 1, .slopes = 256}) == "flash-attention-scores");
     CHECK(id({.query_offsets = 256}) == "flash-attention-offsets");
+    CHECK(id(host::flash_attention_problem{.dimension = 64}.any_order()) == "flash-attention-any-order");
+    CHECK(id(host::flash_attention_problem{.query_offsets = 256, .key_offsets = 256}.any_order()) == "flash-attention-any-order");
     CHECK(test::error_of([&] { host::flash_attention_backward(*m.with, {}, {}, {}, {}, {}, 0, {}, {}, {}, {.queries = 1, .keys = 1}); }) == "flash-attention-lse");
   });
 }

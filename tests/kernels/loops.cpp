@@ -77,7 +77,68 @@ void early_close(block& cta, const product& in) {
   });
 }
 
+// sums += the parts of a b^T that a CTA each makes of 64 of K; rows from 50 on are another's. Products add through bulk copies, and by threads where a warp has rows of both.
+struct parts {
+  TLX_ARGUMENTS(parts, (view<bf16, 2>, a), (view<bf16, 2>, b), (view<float, 2>, sums), (view<float, 2>, turned), (view<std::int32_t, 2>, counts));
+};
+constexpr int own_rows = 50;
+void add_parts(block& cta, const parts& in) {
+  auto ab = cta.ring<1>("ab", shared<bf16, 64, 64>, shared<bf16, 32, 64>);
+  cta.warps(4_warps);
+  cta.tile(grid_of<64, 64>(in.a), [&](const grid_box& t) {
+    {
+      auto slot = ab.fill();
+      load(get<0>(slot), in.a.at(0, t.col));
+      load(get<1>(slot), in.b.at(0, t.col));
+    }
+    auto slot = ab.drain();
+    auto acc = mma(get<0>(slot), transpose(get<1>(slot)));
+    auto own = in.sums.at(0, 0);
+    own.valid_rows = constant(cta.home(), own_rows).used();
+    add_to(own, read(acc));
+    add_to(in.turned.at(0, 0).axes(1, 0), read(acc));
+    add_to(in.counts.at(0, 0), col_index<64, 32>(cta.home()) + t.col);
+  });
+}
+
 }  // namespace
+
+TEST_CASE("CTAs add to the same elements: through bulk copies and by threads, inside the tensor and the valid rows only") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int ctas = 5, k = 64 * ctas, cols = 28;  // fewer than the tile has
+    std::vector<std::uint16_t> small(static_cast<size_t>(64 * k));
+    for (size_t i = 0; i < small.size(); ++i) small[i] = problems::encode(static_cast<float>(static_cast<int>(i * 7 % 5) - 2), type);  // sums are whole numbers, right in any order
+    matrices a{*m.on, small}, b{*m.on, {small.begin() + 3, small.begin() + 3 + cols * k}};
+    std::vector<float> sums(64 * cols, 0.5F), turned(cols * 64, 0.25F);
+    std::vector<std::int32_t> counts(64 * cols, 3);
+    device::buffer sums_on(*m.on, sums.size() * 4), turned_on(*m.on, turned.size() * 4), counts_on(*m.on, counts.size() * 4);
+    sums_on.write(sums.data(), sums.size() * 4);
+    turned_on.write(turned.data(), turned.size() * 4);
+    counts_on.write(counts.data(), counts.size() * 4);
+    host::launch<parts>(*m.with, "add_parts", add_parts,
+                        {device::view_value(a.on.where(), {64, k}), device::view_value(b.on.where(), {cols, k}), device::view_value(sums_on.where(), {64, cols}), device::view_value(turned_on.where(), {cols, 64}),
+                         device::view_value(counts_on.where(), {64, cols})});
+    m.on->wait();
+    sums_on.read(sums.data(), sums.size() * 4);
+    turned_on.read(turned.data(), turned.size() * 4);
+    counts_on.read(counts.data(), counts.size() * 4);
+    int wrong = 0;
+    for (int i = 0; i < 64; ++i)
+      for (int j = 0; j < cols; ++j) {
+        double sum = 0;
+        for (int x = 0; x < k; ++x) sum += a.at(i * k + x) * b.at(j * k + x);
+        wrong += static_cast<double>(sums[static_cast<size_t>(i * cols + j)]) != 0.5 + (i < own_rows ? sum : 0);
+        wrong += static_cast<double>(turned[static_cast<size_t>(j * 64 + i)]) != 0.25 + sum;
+        wrong += counts[static_cast<size_t>(i * cols + j)] != 3 + ctas * j + 64 * (ctas * (ctas - 1) / 2);
+      }
+    CHECK(wrong == 0);
+    if (const device::kernel* made = m.with->find("add_parts")) {
+      CHECK(made->code.ptx.find("cp.reduce.async.bulk.tensor") != std::string::npos);
+      CHECK(made->code.ptx.find("red.global.add.f32") != std::string::npos);
+      CHECK(made->code.ptx.find("red.global.add.s32") != std::string::npos);
+    }
+  });
+}
 
 TEST_CASE("an accumulator may be let go before its values are stored") {
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {

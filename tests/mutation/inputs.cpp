@@ -28,6 +28,7 @@ struct problem {
   sizes size;
   std::int64_t dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
   bool a_transposed = false, b_transposed = true, by_row = false;
+  bool in_one_walk = false;  // dq is added up in memory: of two tiles of keys at most, whose order the sums do not show
   std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels
   std::int64_t more_keys = 72;                     // than size.k
   std::size_t nan_sequence = 1;                    // NaN, as is what lies behind the last
@@ -39,6 +40,7 @@ struct problem {
     if (k.name.rfind("flash_attention", 0) == 0) {
       of = family::attention;
       key_heads = 1;
+      in_one_walk = any([](const ir::value_def& p) { return p.name == "sums"; });
       if (dimension == 64 && !has(k.name, "attention_d")) more_keys = 152;  // blocks of 192 keys
       // Queries and keys differ in number; sequences have more blocks of keys than a ring has slots, and the loop over them goes round more than once.
       // The last one is as much longer as the sizes ask for more than 264: other numbers of rounds.
@@ -100,6 +102,9 @@ struct problem {
       if (p.name == "cos" || p.name == "sin") return {tokens(p), dimension / 2};
       if (p.name == "slopes") return {heads};
       const std::int64_t own_heads = of_keys(p) ? key_heads : heads;
+      const std::int64_t padded = (size.m + 63) / 64 * 64;
+      if (in_one_walk && (p.name == "level" || p.name == "delta")) return {batches, heads, padded};
+      if (p.name == "sums") return {batches, heads, dimension, padded};
       if (p.name == "lse" || p.name == "delta") return rank == 3 ? std::vector{batches, own_heads, tokens(p)} : std::vector{own_heads, tokens(p)};
       if (rank == 4) return {batches, tokens(p), own_heads, dimension};
       if (rank == 3) return {tokens(p), own_heads, dimension};

@@ -20,6 +20,7 @@ struct flash_case {
   bool slopes = false, lse = true;
   std::int64_t sample_rows = 0;                     // rows of a head that are checked, 0: all
   bool backward = false;                            // dq, dk and dv too
+  bool any_order = false;                           // in one walk
 };
 
 /// One sequence of one head: its numbers among all.
@@ -158,6 +159,7 @@ class flash_problem {
     p.right = c_.right;
     p.soft_cap = c_.soft_cap;
     p.stream = stream;
+    if (c_.any_order) p.any_order();
     if (c_.slopes) p.slopes = slopes_on_.where();
     if (jagged_) {
       p.query_offsets = offsets_on_[0].where();

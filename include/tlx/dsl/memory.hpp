@@ -102,8 +102,9 @@ struct shared_spec {
   using element_type = T;
   static constexpr int rows = Rows, cols = Cols;
   static constexpr int row_bytes = Cols * tile::bits(tile::element_of<T>) / 8;
-  static constexpr int swizzle = row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 0;
-  static_assert(swizzle != 0, "tlx: a row of a shared tile must be a multiple of 32 bytes");
+  // A single row is left plain: there is no second row to keep off its banks.
+  static constexpr int swizzle = Rows == 1 ? 0 : row_bytes % 128 == 0 ? 128 : row_bytes % 64 == 0 ? 64 : row_bytes % 32 == 0 ? 32 : 0;
+  static_assert(Rows == 1 ? row_bytes % 16 == 0 : swizzle != 0, "tlx: a row of a shared tile must be a multiple of 32 bytes, of 16 where there is one row");
   static ir::type type() { return ir::type::shared_of(tile::element_of<T>, Rows, Cols, swizzle); }
 };
 template <class T, int Rows, int Cols>

@@ -47,17 +47,34 @@ void load_for_cluster(const slot_of<Spec>& to, const box_of<T, Rank>& from, hint
   load_for_cluster(to.template part<0>(), from, cache, where);
 }
 
+namespace dsl {
+template <class T, int Rank, class Stored, int Rows, int Cols>
+ir::op& record_store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, location where) {
+  context& c = *to.home;
+  c.at(where);
+  std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
+  append_box(operands, c, to);
+  ir::op& made = c.at().make(ir::opcode::tile_store, operands, {}, {{"tile_axes", axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
+  if (c.by_threads || to.col_axis != Rank - 1) made.set("by", std::string("threads"));
+  return made;
+}
+}  // namespace dsl
+
 /// Writes a register tile to a box of a view; elements outside the tensor or at or beyond the valid rows are left alone. Where the tile's columns are not
 /// the view's innermost axis the threads store themselves: no bulk copy transposes.
 template <class T, int Rank, class Stored, int Rows, int Cols>
 void store(const box_of<T, Rank>& to, const tile_of<Stored, Rows, Cols>& what, location where = location::here()) {
   static_assert(std::is_same_v<T, Stored>, "tlx: store(box, tile): the tensor and the tile have different element types; write cast<element>(tile)");
-  dsl::context& c = *to.home;
-  c.at(where);
-  std::vector<ir::value> operands{c.use(what.raw(), &what.home())};
-  dsl::append_box(operands, c, to);
-  ir::op& made = c.at().make(ir::opcode::tile_store, operands, {}, {{"tile_axes", dsl::axes(to.row_axis, to.col_axis)}, {"jagged", std::int64_t{to.valid_rows != nullptr}}});
-  if (c.by_threads || to.col_axis != Rank - 1) made.set("by", std::string("threads"));
+  dsl::record_store(to, what, where);
+}
+
+/// Adds a register tile to a box of a view, element by element, without a read: CTAs may add to the same elements, in an order that changes from run to run. Float
+/// sums then change in their last bits too. Outside the tensor, and at or beyond the valid rows, nothing is added.
+template <class T, int Rank, class Added, int Rows, int Cols>
+void add_to(const box_of<T, Rank>& to, const tile_of<Added, Rows, Cols>& what, location where = location::here()) {
+  static_assert(std::is_same_v<T, Added>, "tlx: add_to(box, tile): the tensor and the tile have different element types; write cast<element>(tile)");
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, std::int32_t> || std::is_same_v<T, std::uint32_t>, "tlx: add_to(box, tile) adds float, int32_t or uint32_t");
+  dsl::record_store(to, what, where).set("adds", std::int64_t{1});
 }
 
 /// A (Rows x Cols) box straight into registers; 0 outside the tensor. Rows = 1 or Cols = 1: a vector along the other axis.

@@ -46,16 +46,18 @@ struct query_box {
 template <int Rows, bool OfKeys = false>
 class flash_tiles {
  public:
+  /// back_and_forth: every other round of a persistent kernel takes its tiles backwards, so that each CTA gets long ones and short ones.
   template <class Arguments>
-  explicit flash_tiles(const Arguments& in)
-      : section_(in.section), batch_(in.q.extent(0)), queries_(in.q.extent(1)), heads_((OfKeys ? in.k : in.q).extent(2)), keys_(in.k.extent(1)), blocks_(ceil_div(OfKeys ? keys_ : queries_, Rows)) {
+  explicit flash_tiles(const Arguments& in, bool back_and_forth = false)
+      : back_and_forth_(back_and_forth), section_(in.section), batch_(in.q.extent(0)), queries_(in.q.extent(1)), heads_((OfKeys ? in.k : in.q).extent(2)), keys_(in.k.extent(1)), blocks_(ceil_div(OfKeys ? keys_ : queries_, Rows)) {
     const std::string q = (OfKeys ? in.k : in.q).used()->name;
     count_formula_ = "(mul (mul " + q + ".0 " + q + ".2) (ceil_div " + q + ".1 " + std::to_string(Rows) + "))";
   }
   index count() const { return batch_ * heads_ * blocks_; }
   const std::string& count_formula() const { return count_formula_; }
   template <class Body>
-  void visit(const index& tile, Body&& body) const {
+  void visit(const index& number, Body&& body) const {
+    const index tile = back_and_forth_ ? turned(number) : number;
     const index each = section_ * blocks_, first = tile / each * section_, inside = tile % each;
     const index width = min(batch_ * heads_ - first, section_);
     const index head = first + inside % width;
@@ -65,6 +67,13 @@ class flash_tiles {
   }
 
  private:
+  index turned(const index& number) const {
+    dsl::context& c = number.home();
+    const index ctas(c, c.at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}}));
+    const index round = number / ctas, first = round * ctas;
+    return where(round % 2 == 1 && first + ctas <= count(), first + first + ctas - 1 - number, number);
+  }
+  bool back_and_forth_;
   index section_, batch_, queries_, heads_, keys_, blocks_;
   std::string count_formula_;
 };
@@ -182,9 +191,13 @@ class query_blocks {
     return options_.left ? where(key >= place - in_left_, upper, none) : upper;
   }
   predicate at_edge(const index& query) const {
-    const predicate end = query + Queries > queries_, upper = key_ + (Keys - 1) > query + shift_ + in_right_, lower = key_ < query + (Queries - 1) + shift_ - in_left_;
-    const predicate bounded = options_.right && options_.left ? upper || lower : options_.right ? upper : options_.left ? lower : end;
-    return options_.right || options_.left ? end || bounded : end;
+    const predicate end = query + Queries > queries_;
+    return options_.right || options_.left ? end || bounded(query) : end;
+  }
+  /// Whether some query of the block does not see some key of the tile.
+  predicate bounded(const index& query) const {
+    const predicate upper = key_ + (Keys - 1) > query + shift_ + in_right_, lower = key_ < query + (Queries - 1) + shift_ - in_left_;
+    return options_.right && options_.left ? upper || lower : options_.right ? upper : lower;
   }
 
  private:
