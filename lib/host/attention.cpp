@@ -43,8 +43,10 @@ struct variant {
       if (rotary) return interleaved ? traced_rotary<T, Block, D, rotary_pairs::neighbours>(target) : traced_rotary<T, Block, D, rotary_pairs::halves>(target);
     if constexpr (Block == 256) {
       if (backward)
-        return tlx::trace<attention_backward_arguments<T>>(name(), target,
-                                                           [&](block& cta, const attention_backward_arguments<T>& in) { block_attention_backward_by_parts<T, Block, 64, D>(cta, in, options); });
+        return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
+          if (cta.has_tensor_memory()) block_attention_backward_by_parts<T, Block, 64, D>(cta, in, options);
+          else block_attention_backward_in_walks<T, Block, D>(cta, in, options);
+        });
       return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) {
         if (cta.has_tensor_memory()) block_attention_by_rows<T, Block, 64, D>(cta, in, options);
         else block_attention_by_halves<T, Block, D>(cta, in, options);

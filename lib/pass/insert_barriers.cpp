@@ -301,9 +301,13 @@ class inserter {
 
   std::vector<ir::op*> readers(ir::op& opened, opcode code) {
     std::vector<ir::op*> found;
-    for (const auto& r : opened.results)
-      for (ir::op* user : users(k_, r.get()))
-        if (user->is(code) && std::find(found.begin(), found.end(), user) == found.end()) found.push_back(user);  // a product reads several parts of one slot
+    const auto look = [&](const auto& self, value part) -> void {
+      for (ir::op* user : users(k_, part)) {
+        if (user->is(opcode::shared_view)) self(self, user->result());  // some rows of it
+        else if (user->is(code) && std::find(found.begin(), found.end(), user) == found.end()) found.push_back(user);  // a product reads several parts of one slot
+      }
+    };
+    for (const auto& r : opened.results) look(look, r.get());
     return found;
   }
 
