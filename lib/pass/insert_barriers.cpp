@@ -495,10 +495,11 @@ class inserter {
     give_back(b, barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds)));
   }
 
+  static std::int64_t products_in(const ir::region& r) { return std::count_if(r.ops.begin(), r.ops.end(), [](const auto& o) { return o->is(opcode::mma); }); }
+
   // MMAs of one round that may still run when the slot of the round before is let go: each is a group of its own.
   std::int64_t products_of_a_round(ir::op& drain, const ir::op& loop) {
-    std::int64_t plain = 0;
-    for (const auto& o : loop.regions[0]->ops) plain += o->is(opcode::mma);
+    const std::int64_t plain = products_in(*loop.regions[0]);
     return std::max<std::int64_t>(1, drain.parent == loop.regions[0].get() ? plain : 1);
   }
 
@@ -544,7 +545,8 @@ class inserter {
     }
     ir::op* loop = enclosing(drain, opcode::for_loop);
     // With one slot nobody could fill the next round before this one is let go.
-    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
+    // Where the round's products are a loop of their own, nothing of the next round runs beside the last of them.
+    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1 && (drain.parent != loop->regions[0].get() || products_in(*drain.parent) > 0);
     ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
     if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});
     if (inner) {

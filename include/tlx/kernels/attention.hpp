@@ -299,12 +299,6 @@ auto open_slot(const Ring& ring) {
   return std::unique_ptr<slot>(new slot(ring.drain()));
 }
 
-template <class Ring>
-auto open_to_fill(const Ring& ring) {
-  using slot = decltype(ring.fill());
-  return std::unique_ptr<slot>(new slot(ring.fill()));
-}
-
 /// block_attention_backward() for tiles of which an SM holds one: CTAs stay, and a role of its own loads the next tile's operands as soon as the slots of this
 /// one's are dead, in the order in which they die: v, k, q, do. The next tile wants do last, behind its softmax. Results are on their way out beside products.
 template <class T, int Block, int D>
@@ -489,7 +483,11 @@ void block_attention_backward_by_parts(block& cta, const attention_backward_argu
   });
 }
 
-inline int knob(const char* name, int otherwise) { const char* v = std::getenv(name); return v ? std::atoi(v) : otherwise; }
+/// a + b * by, one rounding, `by` the same along a row.
+template <int R, int C>
+tile_of<float, R, C> add_by_rows(const tile_of<float, R, C>& a, const tile_of<float, R, C>& b, const tile_of<float, R, 1>& by) {
+  return {a.home(), a.home().at().make(ir::opcode::fma, {b.used(), dsl::spread<R, C>(by), a.used()}, {a.type()}).result()};
+}
 
 /// block_attention_backward() of whole blocks whose scores are too many for one CTA's registers: two walks over what stays in shared memory. The first goes by rows of
 /// queries: scores of a row against all keys, its statistics, dq. The second goes by rows of keys, everything transposed: it finds the statistics of its columns in
@@ -503,187 +501,132 @@ void block_attention_backward_in_walks(block& cta, const attention_backward_argu
   constexpr int ahead = D <= 64 ? 2 : 1;
   dsl::context& c = cta.home();
   auto tiles = cta.persistent(jagged_ahead<Block>(in.offsets, in.q));
-  constexpr auto half = shared<T, Rows, D>;
-  auto low = cta.ring<ahead>("k and v, first half", half, half), high = cta.ring<ahead>("k and v, second half", half, half);
-  auto queries = cta.ring<ahead>("q and do", half, half);
+  auto keys = cta.ring<ahead>("k and v", shared<T, Block, D>, shared<T, Block, D>);
+  auto queries = cta.ring<ahead>("q and do", shared<T, Rows, D>, shared<T, Rows, D>);
   auto statistics = cta.ring<1>("statistics", numbers<float, Block>, numbers<float, Block>);  // of each row: -log2 of its sum of exponentials; Di
-  const auto more = [](const jagged_box& t) { return t.rows > Rows; };                         // than one half
+  const auto halves = [](const jagged_box& t) { return max(ceil_div(t.rows, Rows), 1); };
+  const auto part = [](const jagged_box& t, const index& first) { return jagged_box{t.row + first, t.head, min(t.rows - first, Rows), t.position + first}; };
+  // Halves of queries that see keys of half j.
+  const auto seen_by = [&](const jagged_box& t, const index& j) { return range{options.causal ? j : constant(c, 0), halves(t)}; };
   cta.roles(tiles,
     role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
       t.look_ahead();
-      const auto pair = [&](const auto& ring, const view<T, 3>& one, const view<T, 3>& two, int first) {
+      const auto pair = [&](const auto& ring, const view<T, 3>& one, const view<T, 3>& two, const index& row) {
         auto slot = ring.fill();
-        load(get<0>(slot), one.at(t.row + constant(c, first), t.head, 0).axes(0, 2), hint::evict_last);
-        load(get<1>(slot), two.at(t.row + constant(c, first), t.head, 0).axes(0, 2), hint::evict_last);
+        load(get<0>(slot), one.at(row, t.head, 0).axes(0, 2), hint::evict_last);
+        load(get<1>(slot), two.at(row, t.head, 0).axes(0, 2), hint::evict_last);
       };
-      pair(low, in.k, in.v, 0);
-      pair(queries, in.q, in.d_o, 0);
-      when(more(t), [&] {
-        pair(high, in.k, in.v, Rows);
-        for (const int first : {Rows, 0, Rows}) pair(queries, in.q, in.d_o, first);
-      });
+      pair(keys, in.k, in.v, t.row);
+      const auto one = [&](const index& i) { pair(queries, in.q, in.d_o, t.row + i * Rows); };
+      for_each(halves(t), one);
+      for_each(halves(t), [&](const index& j) { for_each(seen_by(t, j), one); });
     }),
     role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_ahead_box& t) {
       constexpr float none = -std::numeric_limits<float>::infinity();
       using scores = tile_of<float, Rows, Rows>;
-      const jagged_box parts[] = {{t.row, t.head, min(t.rows, Rows), t.position}, {t.row + Rows, t.head, min(t.rows - Rows, Rows), t.position + Rows}};
-      const auto opened = [&](const auto& ring, int first) {
-        auto slot = open_slot(ring);
-        clear_from(get<0>(*slot), t.rows - constant(c, first));
-        clear_from(get<1>(*slot), t.rows - constant(c, first));
-        return slot;
+      constexpr auto gradient = accumulator<float, Rows, D>;
+      const index zero = constant(c, 0), half = constant(c, Rows);
+      const auto cleared = [&](const auto& slot, const index& rows) {
+        clear_from(get<0>(slot), rows);
+        clear_from(get<1>(slot), rows);
       };
       // Scores, times log2(e), of rows of queries and of keys that begin there; those that are not seen are none.
-      const auto seen = [&](const scores& raw, int query, int key) {
-        const auto keys = col_index<1, Rows>(c) + constant(c, key);
+      const auto seen = [&](const scores& raw, const index& query, const index& key) {
+        const auto of_keys = col_index<1, Rows>(c) + key;
         auto x = cta.carry(raw * in.scale_log2);
-        if (options.causal) x.set(where(row_index<Rows, 1>(c) + constant(c, query) >= keys, x.get(), none));
-        when(t.rows < constant(c, key + Rows), [&] { x.set(where(keys < t.rows, x.get(), none)); });
+        if (options.causal) x.set(where(row_index<Rows, 1>(c) + query >= of_keys, x.get(), none));
+        when(t.rows < key + Rows, [&] { x.set(where(of_keys < t.rows, x.get(), none)); });
         return x;
       };
-      // The first walk: rows of queries from `first` on, against the keys of `lows` and, where there are, `highs`. done(): both rows have been multiplied.
-      const auto by_queries = [&](int first, const auto& rows, const auto& lows, const auto* highs, const auto& found, const auto& done) {
+      t.look_ahead();
+      auto kv = keys.drain();
+      cleared(kv, t.rows);
+      // The first walk: Rows queries from `first` on, against all keys.
+      const auto by_queries = [&](bool whole, const index& first, const auto& dq, auto& norm, const auto& found) {
         // All scores and both halves of dp are more registers than there are. Numerators wait in 16 bits, which do for what is 1 at most; dp of the first half is made again.
         using vector = kept<float, Rows, 1>;
         using waiting = kept<f16, Rows, Rows>;
-        auto s = mma(get<0>(rows), transpose(get<0>(lows)));
+        const auto k = [&](const index& row) { return rows_of<Rows>(get<0>(kv), row); };
+        const auto v = [&](const index& row) { return rows_of<Rows>(get<1>(kv), row); };
+        auto rows = queries.drain();
+        cleared(rows, t.rows - first);
+        auto s = mma(get<0>(rows), transpose(k(zero)));
         std::optional<decltype(s)> s_high;
-        if (highs) s_high.emplace(mma(get<0>(rows), transpose(get<0>(*highs))));
-        if (first == 0) t.look_ahead();
-        auto x = seen(read(s), first, 0);
+        if (whole) s_high.emplace(mma(get<0>(rows), transpose(k(half))));
+        auto x = seen(read(s), first, zero);
         std::optional<tile_cell<float, Rows, Rows>> y;
-        if (highs) y.emplace(seen(read(*s_high), first, Rows));
-        const auto top = highs ? max(row_max(x.get()), row_max(y->get())) : row_max(x.get());
+        if (whole) y.emplace(seen(read(*s_high), first, half));
+        const auto top = whole ? max(row_max(x.get()), row_max(y->get())) : row_max(x.get());
         std::optional<vector> sum_high;
         std::optional<waiting> p_high;
-        if (highs) {
+        if (whole) {
           const auto f = exp2(y->get() - top);
           sum_high.emplace(row_sum(f));
           p_high.emplace(cast<f16>(f));
         }
-        auto dp = mma(get<1>(rows), transpose(get<1>(lows)));
+        auto dp = mma(get<1>(rows), transpose(v(zero)));
         const auto e = exp2(x.get() - top);
-        const vector sum(row_sum(e)), weighted(row_sum(e * read(dp)));
+        const auto product = e * read(dp);
+        const vector sum(row_sum(e)), weighted(row_sum(product));
         const auto write_statistics = [&](const auto& all, const auto& delta) {
-          write(get<0>(found), constant(c, first), -(top + log2(all)));
-          write(get<1>(found), constant(c, first), delta);
+          write(get<0>(found), first, -(top + log2(all)));
+          write(get<1>(found), first, delta);
+          norm.set(rcp(all) * in.scale);
         };
-        const auto leave = [&](const auto& dq, const auto& norm) { store(in.dq[parts[first / Rows]], cast<T>(read(dq) * (norm * in.scale))); };
-        if (!highs) {
-          done();
-          const auto norm = rcp(sum.get()), delta = weighted.get() * norm;
+        if (!whole) {
+          const auto delta = weighted.get() * rcp(sum.get());
           write_statistics(sum.get(), delta);
-          leave(mma(cast<T>(e * (read(dp) - delta)), get<0>(lows)), norm);
+          mma(dq, cast<T>(add_by_rows(product, e, -delta)), k(zero));
           return;
         }
         const waiting p(cast<f16>(e));
-        auto dp_high = mma(get<1>(rows), transpose(get<1>(*highs)));
+        auto dp_high = mma(get<1>(rows), transpose(v(half)));
         const auto f = cast<float>(p_high->get());
-        const vector weighted_high(row_sum(f * read(dp_high)));
-        const auto all = sum.get() + sum_high->get(), norm = rcp(all), delta = (weighted.get() + weighted_high.get()) * norm;
+        const auto product_high = f * read(dp_high);
+        const vector weighted_high(row_sum(product_high));
+        const auto all = sum.get() + sum_high->get(), delta = (weighted.get() + weighted_high.get()) * rcp(all);
         write_statistics(all, delta);
-        auto dq = mma(cast<T>(f * (read(dp_high) - delta)), get<0>(*highs));
-        auto dp_again = mma(get<1>(rows), transpose(get<1>(lows)));
-        mma(dq, cast<T>(cast<float>(p.get()) * (read(dp_again) - delta)), get<0>(lows), accumulate(true));
-        done();
-        leave(dq, norm);
+        mma(dq, cast<T>(add_by_rows(product_high, f, -delta)), k(half));
+        auto dp_again = mma(get<1>(rows), transpose(v(zero)));
+        mma(dq, cast<T>(cast<float>(p.get()) * (read(dp_again) - delta)), k(zero), accumulate(true));
       };
-      // The second walk: what Rows queries from `first` on add to the gradients of the keys from `key` on.
-      const auto by_keys_of = [&]<int Queries>(int first, int key, const auto& rows, const auto& keys, const auto& found, const auto& dk, const auto& dv, bool begins) {
-        using product = operand_of<accumulator_spec<float, Rows, Queries>>;
-        const auto q = [&](const index& n) { return rows_of<Queries>(get<0>(rows), n); };
-        const auto g = [&](const index& n) { return rows_of<Queries>(get<1>(rows), n); };
-        std::optional<product> s, dp, s_next, dp_next;
-        const auto issue = [&](const index& n) {
-          s_next.emplace(mma(get<0>(keys), transpose(q(n))));
-          dp_next.emplace(mma(get<1>(keys), transpose(g(n))));
-        };
-        const auto use = [&](const index& n, const auto& adds) {
-          const auto level = read_along<Queries>(get<0>(found), n + constant(c, first)), delta = read_along<Queries>(get<1>(found), n + constant(c, first));
-          auto p = exp2(fma(read(*s), in.scale_log2, level));
-          auto x = cta.carry(p);
-          if (options.causal) x.set(where(row_index<Rows, 1>(c) + constant(c, key) <= col_index<1, Queries>(c) + n + constant(c, first), p, 0.0f));
-          mma(dv, cast<T>(x.get()), g(n), adds);
-          mma(dk, cast<T>(x.get() * (read(*dp) - delta)), q(n), adds);
-        };
-        if (knob("V_LOOP", 1)) {
-          const index some = max(min(t.rows - constant(c, first), Rows), 1);
-          const bool zeros = begins && knob("V_ZERO", 1);
-          if (zeros) {
-            write(dk, splat<float, Rows, D>(c, 0.0f));
-            write(dv, splat<float, Rows, D>(c, 0.0f));
-          }
-          for_each(range{constant(c, 0), knob("V_EXACT", 1) ? some : constant(c, Rows), Queries}, [&](const index& n) {
-            issue(n);
-            s.emplace(*s_next);
-            dp.emplace(*dp_next);
-            use(n, begins && !zeros ? accumulate(n > 0) : accumulate(true));
+      {
+        auto found = statistics.fill();
+        for_each(halves(t), [&](const index& i) {
+          const index first = i * Rows;
+          auto dq = cta.make(gradient);
+          write(dq, splat<float, Rows, D>(c, 0.0f));
+          auto norm = cta.carry(splat<float, Rows, 1>(c, 0.0f));
+          const index keys_seen = options.causal ? first + 1 : t.rows;
+          when(keys_seen > Rows, [&] { by_queries(true, first, dq, norm, found); });
+          when(keys_seen <= Rows, [&] { by_queries(false, first, dq, norm, found); });
+          store(in.dq[part(t, first)], cast<T>(read(dq) * norm.get()));
+        });
+      }
+      // The second walk: rows of keys, everything transposed.
+      auto known = statistics.drain();
+      for_each(halves(t), [&](const index& j) {
+        const index key = j * Rows;
+        auto dk = cta.make(gradient), dv = cta.make(gradient);
+        write(dk, splat<float, Rows, D>(c, 0.0f));
+        write(dv, splat<float, Rows, D>(c, 0.0f));
+        for_each(seen_by(t, j), [&](const index& i) {
+          const index first = i * Rows, some = max(min(t.rows - first, Rows), 1);
+          auto rows = queries.drain();
+          cleared(rows, t.rows - first);
+          for_each(range{zero, some, Queries}, [&](const index& n) {
+            const auto q = rows_of<Queries>(get<0>(rows), n), g = rows_of<Queries>(get<1>(rows), n);
+            auto s = mma(rows_of<Rows>(get<0>(kv), key), transpose(q)), dp = mma(rows_of<Rows>(get<1>(kv), key), transpose(g));
+            const auto level = read_along<Queries>(get<0>(known), n + first), delta = read_along<Queries>(get<1>(known), n + first);
+            const auto all = exp2(fma(read(s), in.scale_log2, level));
+            const auto p = options.causal ? where(row_index<Rows, 1>(c) + key <= col_index<1, Queries>(c) + (n + first), all, 0.0f) : all;
+            mma(dv, cast<T>(p), g, accumulate(true));
+            mma(dk, cast<T>(p * (read(dp) - delta)), q, accumulate(true));
           });
-          return;
-        }
-        const bool pipe = knob("V_PIPE", 0);
-        if (pipe) issue(constant(c, 0));
-        for (int n = 0; n < Rows; n += Queries) {
-          if (!pipe) issue(constant(c, n));
-          s.emplace(*s_next);
-          dp.emplace(*dp_next);
-          if (pipe && n + Queries < Rows) issue(constant(c, n + Queries));
-          use(constant(c, n), accumulate(!begins || n > 0));
-        }
-      };
-      const auto by_keys = [&](int first, int key, const auto& rows, const auto& keys, const auto& found, const auto& dk, const auto& dv, bool begins) {
-        const int n = knob("V_Q", Queries);
-        if (n == 32) by_keys_of.template operator()<32>(first, key, rows, keys, found, dk, dv, begins);
-        else if (n == 64) by_keys_of.template operator()<64>(first, key, rows, keys, found, dk, dv, begins);
-        else by_keys_of.template operator()<128>(first, key, rows, keys, found, dk, dv, begins);
-      };
-      const auto finish = [&](int key, const auto& dk, const auto& dv) {
-        store(in.dv[parts[key / Rows]], cast<T>(read(dv)));
-        store(in.dk[parts[key / Rows]], cast<T>(read(dk) * in.scale));
-      };
-      constexpr auto gradient = accumulator<float, Rows, D>;
-      const auto whole = [&] {
-        auto lows = opened(low, 0), rows = opened(queries, 0);
-        auto highs = opened(high, Rows);
-        auto found = open_to_fill(statistics);
-        by_queries(0, *rows, *lows, highs.get(), *found, [&] { rows.reset(); });
-        rows = opened(queries, Rows);
-        by_queries(Rows, *rows, *lows, highs.get(), *found, [] {});
-        found.reset();
-        auto known = statistics.drain();
-        {
-          auto dk = cta.make(gradient), dv = cta.make(gradient);
-          by_keys(Rows, 0, *rows, *lows, known, dk, dv, true);
-          rows.reset();
-          rows = opened(queries, 0);
-          by_keys(0, 0, *rows, *lows, known, dk, dv, false);
-          lows.reset();
-          finish(0, dk, dv);
-        }
-        auto dk = cta.make(gradient), dv = cta.make(gradient);
-        by_keys(0, Rows, *rows, *highs, known, dk, dv, true);
-        rows.reset();
-        rows = opened(queries, Rows);
-        by_keys(Rows, Rows, *rows, *highs, known, dk, dv, false);
-        highs.reset();
-        rows.reset();
-        finish(Rows, dk, dv);
-      };
-      const auto first_half = [&] {
-        auto lows = opened(low, 0), rows = opened(queries, 0);
-        {
-          auto found = statistics.fill();
-          by_queries(0, *rows, *lows, static_cast<decltype(lows.get())>(nullptr), found, [] {});
-        }
-        auto known = statistics.drain();
-        auto dk = cta.make(gradient), dv = cta.make(gradient);
-        by_keys(0, 0, *rows, *lows, known, dk, dv, true);
-        lows.reset();
-        rows.reset();
-        finish(0, dk, dv);
-      };
-      if (knob("V_WHOLE", 1)) when(more(t), whole);
-      if (knob("V_HALF", 1)) when(t.rows <= Rows, first_half);
+        });
+        store(in.dv[part(t, key)], cast<T>(read(dv)));
+        store(in.dk[part(t, key)], cast<T>(read(dk) * in.scale));
+      });
     }));
 }
 
