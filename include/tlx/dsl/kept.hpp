@@ -8,6 +8,7 @@ namespace tlx {
 template <class T, int R, int C>
 class kept {
  public:
+  kept() = default;
   explicit kept(const tile_of<T, R, C>& x) : home_(&x.home()) {
     const ir::value made = x.used();
     cell_ = home_->at().var(tile_of<T, R, C>::type());
@@ -16,8 +17,8 @@ class kept {
   tile_of<T, R, C> get() const { return {*home_, home_->at().get(home_->use(cell_, home_))}; }
 
  private:
-  dsl::context* home_;
-  ir::value cell_;
+  dsl::context* home_ = nullptr;
+  ir::value cell_ = nullptr;
 };
 
 }  // namespace tlx
