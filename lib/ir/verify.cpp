@@ -144,9 +144,17 @@ class checker {
         const type& shared = o.operands.back()->type;
         const type& held = o.is(opcode::tile_read) ? o.result()->type : o.operands[0]->type;
         if (!shared.is(type::kind::shared) || !held.is_tile()) say(o, "needs a shared tile and a register tile");
-        else if (shared.rows != held.rows || shared.cols != held.cols || shared.element != held.element) say(o, cat(to_string(shared), " and ", to_string(held), " differ"));
+        else if (const bool along = o.is(opcode::tile_read) && shared.cols == 1 && held.rows == 1;  // a vector, read as a row
+                 shared.rows != (along ? held.cols : held.rows) || shared.cols != (along ? 1 : held.cols) || shared.element != held.element) say(o, cat(to_string(shared), " and ", to_string(held), " differ"));
         break;
       }
+      case opcode::shared_view:
+        if (const bool some = o.operands.size() == 2; o.operands.empty() || o.operands.size() > 2 || o.operands[0]->type.is(type::kind::shared) != some)
+          say(o, "needs an address, or a shared tile and a row");
+        else if (const type &from = o.operands[0]->type, &part = o.result()->type;
+                 some && (from.element != part.element || from.cols != part.cols || from.swizzle_bytes != part.swizzle_bytes || part.rows > from.rows || !(o.operands[1]->type == type::scalar(element::s32))))
+          say(o, cat(to_string(part), " of ", to_string(from)));
+        break;
       case opcode::acc_read:
         if (o.operands.empty() || o.operands.size() > 2 || !o.operands[0]->type.is(type::kind::acc)) say(o, "needs an accumulator and optionally a bool");
         else if (!o.result()->type.is_tile() || o.result()->type.rows != o.operands[0]->type.rows || o.result()->type.element != o.operands[0]->type.element ||

@@ -165,6 +165,11 @@ class slot_areas {
   std::vector<area> areas_;
 };
 
+// Whether `one` went out by a bulk copy wherever `other` does: a warp whose rows are not all valid stores them itself, and has no copy in flight.
+bool copied_with(const ir::op& one, const ir::op& other) {
+  return !one.integer("jagged") || (other.integer("jagged") && one.operands.back() == other.operands.back());
+}
+
 void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& areas) {
   std::vector<ir::op*> stores;
   for (ir::op* store : find_all(*who.body, ir::opcode::tile_store))
@@ -194,6 +199,8 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& ar
   if (dead) stores.front()->set("meet", std::int64_t{1});
   // Two buffers in turns: a store need not wait for the one right before it. Which that is, is known where all stand in one list, or the one before stands in the same.
   const bool one_list = std::all_of(stores.begin(), stores.end(), [&](const ir::op* s) { return s->has("piece") || s->parent == stores.front()->parent; });
+  bool alike = true;
+  for (const ir::op* s : stores) alike = alike && copied_with(*stores.back(), *s);
   for (size_t i = 0; i < stores.size(); ++i) {
     const bool deferred = stores[i]->has("piece");
     const std::int64_t place = deferred ? std::distance(pieces.begin(), pieces.find(stores[i]->integer("piece"))) : static_cast<std::int64_t>(i);
@@ -202,7 +209,9 @@ void place_stores(ir::kernel& k, const agent& who, planner& plan, slot_areas& ar
     stores[i]->set("stage", offset + buffer * slab);
     stores[i]->set("stage_per_warp", slab * buffers);
     // the newest group may still be read from the other buffer; an odd number of stores meets its own buffer when the list starts again
-    const bool other_before = deferred || one_list ? !(place == 0 && sequence % 2 == 1) : i > 0 && stores[i - 1]->parent == stores[i]->parent;
+    const bool other_before = deferred ? !(place == 0 && sequence % 2 == 1)
+                              : i == 0 ? one_list && sequence % 2 == 0 && alike
+                                       : stores[i - 1]->parent == stores[i]->parent && copied_with(*stores[i - 1], *stores[i]);
     stores[i]->set("pending", std::int64_t{buffers == 2 && other_before});
   }
 }

@@ -314,9 +314,13 @@ class inserter {
 
   std::vector<ir::op*> readers(ir::op& opened, opcode code) {
     std::vector<ir::op*> found;
-    for (const auto& r : opened.results)
-      for (ir::op* user : users(k_, r.get()))
-        if (user->is(code) && std::find(found.begin(), found.end(), user) == found.end()) found.push_back(user);  // a product reads several parts of one slot
+    const auto look = [&](const auto& self, value part) -> void {
+      for (ir::op* user : users(k_, part)) {
+        if (user->is(opcode::shared_view)) self(self, user->result());  // some rows of it
+        else if (user->is(code) && std::find(found.begin(), found.end(), user) == found.end()) found.push_back(user);  // a product reads several parts of one slot
+      }
+    };
+    for (const auto& r : opened.results) look(look, r.get());
     return found;
   }
 
@@ -527,10 +531,11 @@ class inserter {
     give_back(b, barrier(b, "empty", b.get(s.held)), b.binary(opcode::bit_and, leader, b.get(s.holds)));
   }
 
+  static std::int64_t products_in(const ir::region& r) { return std::count_if(r.ops.begin(), r.ops.end(), [](const auto& o) { return o->is(opcode::mma); }); }
+
   // MMAs of one round that may still run when the slot of the round before is let go: each is a group of its own.
   std::int64_t products_of_a_round(ir::op& drain, const ir::op& loop) {
-    std::int64_t plain = 0;
-    for (const auto& o : loop.regions[0]->ops) plain += o->is(opcode::mma);
+    const std::int64_t plain = products_in(*loop.regions[0]);
     return std::max<std::int64_t>(1, drain.parent == loop.regions[0].get() ? plain : 1);
   }
 
@@ -588,7 +593,8 @@ class inserter {
     }
     ir::op* loop = enclosing(drain, opcode::for_loop);
     // With one slot nobody could fill the next round before this one is let go.
-    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1;
+    // Where the round's products are a loop of their own, nothing of the next round runs beside the last of them.
+    const bool inner = loop && !loop->integer("tiles") && ring_->result()->type.stages > 1 && (drain.parent != loop->regions[0].get() || products_in(*drain.parent) > 0);
     ir::op* read = inner ? read_of_the_round_before(drain, *loop) : nullptr;
     if (inner && !read) read = read_of_a_product(drain, *loop);
     if (!read) c.make(opcode::wgmma_wait, {}, {}, {{"pending", inner ? products_of_a_round(drain, *loop) : 0}});

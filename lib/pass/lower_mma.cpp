@@ -19,12 +19,15 @@ using ir::value;
 
 constexpr auto s64 = tile::element::s64;
 
-// The stored tile of an operand seen as the M x K or K x N matrix it stands for.
-tile::matrix_operand operand(const ir::op& mma, size_t i) {
+// A shared tile seen as the M x K or K x N matrix that operand i stands for.
+tile::matrix_operand seen(const ir::op& mma, size_t i, const tile::shared_tile& stored) {
   const bool a = i == 1;
-  const tile::shared_tile stored = shared_tile_of(mma.operands[i]->type);
   return {mma.integer(a ? "ta" : "tb") ? stored.transpose() : stored, a ? tile::operand_side::a : tile::operand_side::b};
 }
+// What lies in memory: strides are its own, whether all of its rows are multiplied or some.
+tile::matrix_operand operand(const ir::op& mma, size_t i) { return seen(mma, i, stored_tile_of(mma.operands[i])); }
+// What is multiplied of it.
+tile::matrix_operand part(const ir::op& mma, size_t i) { return seen(mma, i, shared_tile_of(mma.operands[i]->type)); }
 
 void check(const ir::kernel& k, const ir::op& mma, const char* rule) {
   if (!rule) return;
@@ -66,7 +69,6 @@ class lowerer {
   }
 
  private:
-  value address_of(value shared) { return shared->owner->operands[0]; }
   value start(ir::builder& b, value address, std::uint64_t bits) {
     return b.make(opcode::descriptor, {address}, {ir::type::scalar(s64)}, {{"bits", static_cast<std::int64_t>(bits)}}).result();
   }
@@ -104,6 +106,7 @@ class lowerer {
     const bool register_a = mma.operands[1]->type.is_tile();
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_wgmma_rule(bm));
+    check(k_, mma, tile::broken_wgmma_rule(part(mma, 2)));
     check_wgmma(k_, mma);
     const int group_rows = acc.rows / (who_.warps / 4);
     value a = mma.operands[1];
@@ -111,17 +114,17 @@ class lowerer {
     if (!register_a) {
       am = operand(mma, 1);
       check(k_, mma, tile::broken_wgmma_rule(am));
-      value address = address_of(mma.operands[1]);
+      value address = address_of(b, mma.operands[1]);
       if (who_.warps > 4) {
         value group = b.div(b.simple(opcode::role_warp, tile::element::s32), b.integer(4));
         address = b.add(address, b.mul(b.cast(group, tile::element::u32), am.mn_offset(group_rows)));
       }
       a = start(b, address, tile::wgmma_descriptor_bits(am));
     }
-    value bd = start(b, address_of(mma.operands[2]), tile::wgmma_descriptor_bits(bm));
+    value bd = start(b, address_of(b, mma.operands[2]), tile::wgmma_descriptor_bits(bm));
     b.make(opcode::wgmma_fence);
     for (int row_block = 0; row_block < group_rows / 64; ++row_block)
-      for (int step = 0; step < bm.k_steps(); ++step) {
+      for (int step = 0; step < part(mma, 2).k_steps(); ++step) {
         value as = register_a ? a : moved(b, a, am.mn_offset(64 * row_block) + am.k_offset(step));
         b.make(opcode::wgmma_mma, {cells_.at(mma.operands[0]), as, moved(b, bd, bm.k_offset(step)), step == 0 ? keeps(b, mma) : b.boolean(true)}, {},
                {{"k", std::int64_t{bm.k_per_step()}}, {"element", std::string(tile::name(element_of(mma, 1)))}, {"element_b", std::string(tile::name(bm.tile.type))}, {"ta", std::int64_t{!register_a && am.is_transposed()}},
@@ -195,6 +198,7 @@ class lowerer {
     const ir::type& acc = mma.operands[0]->type;
     const tile::matrix_operand bm = operand(mma, 2);
     check(k_, mma, tile::broken_rule(bm));
+    check(k_, mma, tile::broken_rule(part(mma, 2)));
     check_tcgen05(k_, mma, bm.is_transposed());
     tile::matrix_operand am;
     value a_address;
@@ -208,7 +212,7 @@ class lowerer {
       meet(b, who_);
     } else {
       am = operand(mma, 1);
-      a_address = address_of(mma.operands[1]);
+      a_address = address_of(b, mma.operands[1]);
     }
     check(k_, mma, tile::broken_rule(am));
     const std::int64_t ctas = mma.integer("ctas", 1);
@@ -216,8 +220,8 @@ class lowerer {
     const std::string kind(tile::name(*tile::kind_of(am.tile.type)));
     value d = mma.operands[0]->owner->operands[0];
     elected(b, who_, [&](ir::builder& e) {
-      value a = start(e, a_address, tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
-      for (int step = 0; step < bm.k_steps(); ++step)
+      value a = start(e, a_address, tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(e, mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
+      for (int step = 0; step < part(mma, 2).k_steps(); ++step)
         e.make(opcode::tcgen05_mma, {d, moved(e, a, am.k_offset(step)), moved(e, bd, bm.k_offset(step)), step == 0 ? keeps(e, mma) : e.boolean(true)}, {},
                {{"kind", kind}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", ctas}});
       if (mma.has("commit"))

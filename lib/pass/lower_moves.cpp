@@ -25,14 +25,14 @@ class lowerer {
       else lower_load(*load);
     for (ir::op* read : find_all(*who_.body, opcode::tile_read)) {
       ir::builder b = ir::builder::before(k_, *read);
-      value address = read->operands[0]->owner->operands[0];
+      value address = address_of(b, read->operands[0]);
       value tile = b.make(opcode::shared_read, {address}, {read->result()->type}, {{"swizzle", std::int64_t{read->operands[0]->type.swizzle_bytes}}}).result();
       ir::replace_uses(k_.body, read->result(), tile);
       ir::erase(*read);
     }
     for (ir::op* write : find_all(*who_.body, opcode::tile_write)) {
       ir::builder b = ir::builder::before(k_, *write);
-      value address = write->operands[1]->owner->operands[0];
+      value address = address_of(b, write->operands[1]);
       b.make(opcode::shared_write, {write->operands[0], address}, {}, {{"swizzle", std::int64_t{write->operands[1]->type.swizzle_bytes}}});
       ir::erase(*write);
     }

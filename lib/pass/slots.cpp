@@ -17,6 +17,26 @@ std::vector<int> different_in_rows(const tile::axis_map& m) {
 
 }  // namespace
 
+namespace {
+// What `shared` is some rows of; null: it is a tile of its own.
+ir::value whole_of(ir::value shared) {
+  const ir::value from = shared->owner->operands[0];
+  return from->type.is(ir::type::kind::shared) ? from : nullptr;
+}
+}  // namespace
+
+ir::value address_of(ir::builder& b, ir::value shared) {
+  const ir::value whole = whole_of(shared);
+  if (!whole) return shared->owner->operands[0];
+  const ir::value first = b.cast(shared->owner->operands[1], tile::element::u32);
+  return b.add(address_of(b, whole), b.mul(first, stored_tile_of(whole).chunk_width_bytes()));
+}
+
+tile::shared_tile stored_tile_of(ir::value shared) {
+  const ir::value whole = whole_of(shared);
+  return shared_tile_of(whole ? whole->type : shared->type);
+}
+
 bool is_single_shot(ir::kernel& k, const ir::op& ring) {
   if (ring.result()->type.stages != 1) return false;
   int fills = 0, drains = 0;

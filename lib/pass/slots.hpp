@@ -7,6 +7,11 @@ namespace tlx::pass {
 
 inline tile::shared_tile shared_tile_of(const ir::type& t) { return {t.element, t.rows, t.cols, t.swizzle_bytes, false}; }
 
+/// Where a shared tile lies; of some rows of a tile, where the first of them does.
+ir::value address_of(ir::builder& b, ir::value shared);
+/// The stored tile: the whole of which `shared` may be some rows.
+tile::shared_tile stored_tile_of(ir::value shared);
+
 /// One stage, filled and drained at one place each, not in a loop: no slot is ever used twice, so nobody waits for it to be free.
 bool is_single_shot(ir::kernel& k, const ir::op& ring);
 

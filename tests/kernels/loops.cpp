@@ -313,3 +313,45 @@ TEST_CASE("a store in a branch leaves the stores around it right, whether it run
       }
   });
 }
+
+namespace {
+
+// The same three, the second of fewer rows: a warp whose rows are not all valid stores them itself, and has no copy of its own between those of the first and the third.
+void stores_of_fewer_rows(block& cta, const several& in) {
+  product_by_roles<64, 64, 2, 1, 1>(cta, in, 4_warps, [&](const auto& d, const grid_box& t) {
+    auto values = read(d.drain());
+    store(in.c[t], cast<bf16>(values));
+    auto fewer = in.d[t];
+    fewer.valid_rows = in.twice.used();
+    store(fewer, cast<bf16>(values * 2.0f));
+    store(in.e[t], cast<bf16>(values * 4.0f));
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a store of fewer rows leaves the stores around it right") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int rows = 128, cols = 192, k = 64;
+    matrices a = random(*m.on, rows * k, 1), b = random(*m.on, cols * k, 2);
+    for (const int valid : {0, 20, 64}) {
+      CAPTURE(valid);
+      matrices c = empty(*m.on, rows * cols), d = empty(*m.on, rows * cols), e = empty(*m.on, rows * cols);
+      const auto result = [&](const matrices& x) { return device::view_value(x.on.where(), {rows, cols}); };
+      try {
+        host::launch<several>(*m.with, "stores_of_fewer_rows", stores_of_fewer_rows,
+                              {device::view_value(a.on.where(), {rows, k}), device::view_value(b.on.where(), {cols, k}), result(c), result(d), result(e), device::scalar_value<std::int32_t>(valid)});
+        m.on->wait();
+      } catch (const error& wrong) {
+        FAIL_CHECK(std::string(wrong.what()));
+        return;
+      }
+      for (matrices* x : {&c, &d, &e}) x->fetch();
+      check_product(a, b, c, rows, cols, k, 1);
+      check_product(a, b, e, rows, cols, k, 4);
+      int written = 0;
+      for (const std::uint16_t v : d.values) written += v != problems::nan_bits();
+      CHECK(written == rows / 64 * valid * cols);
+    }
+  });
+}

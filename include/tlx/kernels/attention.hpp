@@ -1,14 +1,17 @@
 // Block attention: jagged sequences cut into blocks of 64, 128 or 256 tokens, each block attends inside itself. One tile per CTA, bound by the hardware.
 #pragma once
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "tlx/dsl/kept.hpp"
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/dsl/look_ahead.hpp"
+#include "tlx/dsl/rows.hpp"
 
 namespace tlx::kernels {
 
@@ -478,6 +481,153 @@ void block_attention_backward_by_parts(block& cta, const attention_backward_argu
     });
     store(in.dq[part(mine)], cast<T>(read(dq)));
   });
+}
+
+/// a + b * by, one rounding, `by` the same along a row.
+template <int R, int C>
+tile_of<float, R, C> add_by_rows(const tile_of<float, R, C>& a, const tile_of<float, R, C>& b, const tile_of<float, R, 1>& by) {
+  return {a.home(), a.home().at().make(ir::opcode::fma, {b.used(), dsl::spread<R, C>(by), a.used()}, {a.type()}).result()};
+}
+
+/// block_attention_backward() of whole blocks whose scores are too many for one CTA's registers: two walks over what stays in shared memory. The first goes by rows of
+/// queries: scores of a row against all keys, its statistics, dq. The second goes by rows of keys, everything transposed: it finds the statistics of its columns in
+/// shared memory, has P and dS in registers as left operands, and adds up dk and dv. k and v are there once, halves of q and do come again for the second walk. A
+/// role of its own loads ahead. Seven products; each gradient has one producer.
+template <class T, int Block, int D>
+void block_attention_backward_in_walks(block& cta, const attention_backward_arguments<T>& in, const attention_options& options = {}) {
+  using namespace literals;
+  constexpr int Rows = Block / 2;
+  constexpr int Queries = D <= 64 ? 64 : 32;  // of a round of the second walk: two gradients and two tiles of scores are in registers
+  constexpr int ahead = D <= 64 ? 2 : 1;
+  dsl::context& c = cta.home();
+  auto tiles = cta.persistent(jagged_ahead<Block>(in.offsets, in.q));
+  auto keys = cta.ring<ahead>("k and v", shared<T, Block, D>, shared<T, Block, D>);
+  auto queries = cta.ring<ahead>("q and do", shared<T, Rows, D>, shared<T, Rows, D>);
+  auto statistics = cta.ring<1>("statistics", numbers<float, Block>, numbers<float, Block>);  // of each row: -log2 of its sum of exponentials; Di
+  const auto halves = [](const jagged_box& t) { return max(ceil_div(t.rows, Rows), 1); };
+  const auto part = [](const jagged_box& t, const index& first) { return jagged_box{t.row + first, t.head, min(t.rows - first, Rows), t.position + first}; };
+  // Halves of queries that see keys of half j.
+  const auto seen_by = [&](const jagged_box& t, const index& j) { return range{options.causal ? j : constant(c, 0), halves(t)}; };
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const jagged_ahead_box& t) {
+      t.look_ahead();
+      const auto pair = [&](const auto& ring, const view<T, 3>& one, const view<T, 3>& two, const index& row) {
+        auto slot = ring.fill();
+        load(get<0>(slot), one.at(row, t.head, 0).axes(0, 2), hint::evict_last);
+        load(get<1>(slot), two.at(row, t.head, 0).axes(0, 2), hint::evict_last);
+      };
+      pair(keys, in.k, in.v, t.row);
+      const auto one = [&](const index& i) { pair(queries, in.q, in.d_o, t.row + i * Rows); };
+      for_each(halves(t), one);
+      for_each(halves(t), [&](const index& j) { for_each(seen_by(t, j), one); });
+    }),
+    role("work", warp_count{Rows / 16}, registers{240}, [&](const jagged_ahead_box& t) {
+      constexpr float none = -std::numeric_limits<float>::infinity();
+      using scores = tile_of<float, Rows, Rows>;
+      constexpr auto gradient = accumulator<float, Rows, D>;
+      const index zero = constant(c, 0), half = constant(c, Rows);
+      const auto cleared = [&](const auto& slot, const index& rows) {
+        clear_from(get<0>(slot), rows);
+        clear_from(get<1>(slot), rows);
+      };
+      // Scores, times log2(e), of rows of queries and of keys that begin there; those that are not seen are none.
+      const auto seen = [&](const scores& raw, const index& query, const index& key) {
+        const auto of_keys = col_index<1, Rows>(c) + key;
+        auto x = cta.carry(raw * in.scale_log2);
+        if (options.causal) x.set(where(row_index<Rows, 1>(c) + query >= of_keys, x.get(), none));
+        when(t.rows < key + Rows, [&] { x.set(where(of_keys < t.rows, x.get(), none)); });
+        return x;
+      };
+      t.look_ahead();
+      auto kv = keys.drain();
+      cleared(kv, t.rows);
+      // The first walk: Rows queries from `first` on, against all keys.
+      const auto by_queries = [&](bool whole, const index& first, const auto& dq, auto& norm, const auto& found) {
+        // All scores and both halves of dp are more registers than there are. Numerators wait in 16 bits, which do for what is 1 at most; dp of the first half is made again.
+        using vector = kept<float, Rows, 1>;
+        using waiting = kept<f16, Rows, Rows>;
+        const auto k = [&](const index& row) { return rows_of<Rows>(get<0>(kv), row); };
+        const auto v = [&](const index& row) { return rows_of<Rows>(get<1>(kv), row); };
+        auto rows = queries.drain();
+        cleared(rows, t.rows - first);
+        auto s = mma(get<0>(rows), transpose(k(zero)));
+        std::optional<decltype(s)> s_high;
+        if (whole) s_high.emplace(mma(get<0>(rows), transpose(k(half))));
+        auto x = seen(read(s), first, zero);
+        std::optional<tile_cell<float, Rows, Rows>> y;
+        if (whole) y.emplace(seen(read(*s_high), first, half));
+        const auto top = whole ? max(row_max(x.get()), row_max(y->get())) : row_max(x.get());
+        std::optional<vector> sum_high;
+        std::optional<waiting> p_high;
+        if (whole) {
+          const auto f = exp2(y->get() - top);
+          sum_high.emplace(row_sum(f));
+          p_high.emplace(cast<f16>(f));
+        }
+        auto dp = mma(get<1>(rows), transpose(v(zero)));
+        const auto e = exp2(x.get() - top);
+        const auto product = e * read(dp);
+        const vector sum(row_sum(e)), weighted(row_sum(product));
+        const auto write_statistics = [&](const auto& all, const auto& delta) {
+          write(get<0>(found), first, -(top + log2(all)));
+          write(get<1>(found), first, delta);
+          norm.set(rcp(all) * in.scale);
+        };
+        if (!whole) {
+          const auto delta = weighted.get() * rcp(sum.get());
+          write_statistics(sum.get(), delta);
+          mma(dq, cast<T>(add_by_rows(product, e, -delta)), k(zero));
+          return;
+        }
+        const waiting p(cast<f16>(e));
+        auto dp_high = mma(get<1>(rows), transpose(v(half)));
+        const auto f = cast<float>(p_high->get());
+        const auto product_high = f * read(dp_high);
+        const vector weighted_high(row_sum(product_high));
+        const auto all = sum.get() + sum_high->get(), delta = (weighted.get() + weighted_high.get()) * rcp(all);
+        write_statistics(all, delta);
+        mma(dq, cast<T>(add_by_rows(product_high, f, -delta)), k(half));
+        auto dp_again = mma(get<1>(rows), transpose(v(zero)));
+        mma(dq, cast<T>(cast<float>(p.get()) * (read(dp_again) - delta)), k(zero), accumulate(true));
+      };
+      {
+        auto found = statistics.fill();
+        for_each(halves(t), [&](const index& i) {
+          const index first = i * Rows;
+          auto dq = cta.make(gradient);
+          write(dq, splat<float, Rows, D>(c, 0.0f));
+          auto norm = cta.carry(splat<float, Rows, 1>(c, 0.0f));
+          const index keys_seen = options.causal ? first + 1 : t.rows;
+          when(keys_seen > Rows, [&] { by_queries(true, first, dq, norm, found); });
+          when(keys_seen <= Rows, [&] { by_queries(false, first, dq, norm, found); });
+          store(in.dq[part(t, first)], cast<T>(read(dq) * norm.get()));
+        });
+      }
+      // The second walk: rows of keys, everything transposed.
+      auto known = statistics.drain();
+      for_each(halves(t), [&](const index& j) {
+        const index key = j * Rows;
+        auto dk = cta.make(gradient), dv = cta.make(gradient);
+        write(dk, splat<float, Rows, D>(c, 0.0f));
+        write(dv, splat<float, Rows, D>(c, 0.0f));
+        for_each(seen_by(t, j), [&](const index& i) {
+          const index first = i * Rows, some = max(min(t.rows - first, Rows), 1);
+          auto rows = queries.drain();
+          cleared(rows, t.rows - first);
+          for_each(range{zero, some, Queries}, [&](const index& n) {
+            const auto q = rows_of<Queries>(get<0>(rows), n), g = rows_of<Queries>(get<1>(rows), n);
+            auto s = mma(rows_of<Rows>(get<0>(kv), key), transpose(q)), dp = mma(rows_of<Rows>(get<1>(kv), key), transpose(g));
+            const auto level = read_along<Queries>(get<0>(known), n + first), delta = read_along<Queries>(get<1>(known), n + first);
+            const auto all = exp2(fma(read(s), in.scale_log2, level));
+            const auto p = options.causal ? where(row_index<Rows, 1>(c) + key <= col_index<1, Queries>(c) + (n + first), all, 0.0f) : all;
+            mma(dv, cast<T>(p), g, accumulate(true));
+            mma(dk, cast<T>(p * (read(dp) - delta)), q, accumulate(true));
+          });
+        });
+        store(in.dv[part(t, key)], cast<T>(read(dv)));
+        store(in.dk[part(t, key)], cast<T>(read(dk) * in.scale));
+      });
+    }));
 }
 
 /// Which columns a rotary embedding turns together: column i and i + D / 2, or 2i and 2i + 1.
