@@ -280,7 +280,8 @@ TEST_CASE("a run of tiles is one row of tiles after the other, and a role keeps 
     };
     if (m.is_gpu()) return;  // as many CTAs as processors are at the test's hand here
     constexpr int processors = 2;
-    for (const auto& [rows, cols] : {std::pair{64, 16}, {64, 80}, {192, 16}, {320, 48}, {256, 112}}) {
+    for (const auto& shape : {std::pair{64, 16}, {64, 80}, {192, 16}, {320, 48}, {256, 112}}) {
+      const int rows = shape.first, cols = shape.second;
       CAPTURE(rows);
       CAPTURE(cols);
       const int across = cols / 16, count = rows / 64 * across, ctas = std::min(processors, count);
