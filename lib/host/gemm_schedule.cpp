@@ -34,7 +34,7 @@ double product_cycles(const chip& on, int n) { return on.wgmma ? std::max(n / 2.
 // Work of an epilogue on one element in cycles of a processor, of whose four schedulers each takes an instruction of 32 threads a cycle: what stands between the
 // products of two tiles on Hopper, unless roles take turns. Loads of a matrix wait for memory, too.
 double epilogue_cycles(const gemm_epilogue& f) {
-  const double activation_of[] = {0, 1, 15, 7, 6};
+  const double activation_of[] = {0, 1, 12, 7, 6};
   return ((f.bias ? 1 : 0) + activation_of[static_cast<int>(f.activate)] + (f.residual ? 8 : 0) + (f.before ? 3 : 0) + (f.clamp ? 2 : 0)) / 128;
 }
 bool is_heavy(const gemm_epilogue& f) { return f.residual || f.before || f.activate > activation::relu; }

@@ -1,10 +1,15 @@
 // Kernels as users write them, in the shapes that the library's own do not have: products in loops, slots that close early, odd roles.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+#include <random>
+
 #include "tests/support/chained.hpp"
 #include "tests/support/machines.hpp"
 #include "tests/support/problems.hpp"
 #include "tests/support/skip.hpp"
+#include "tlx/dsl/activation.hpp"
 #include "tlx/host/launch.hpp"
 #include "tlx/support/error.hpp"
 
@@ -352,6 +357,82 @@ TEST_CASE("a store of fewer rows leaves the stores around it right") {
       int written = 0;
       for (const std::uint16_t v : d.values) written += v != problems::nan_bits();
       CHECK(written == rows / 64 * valid * cols);
+    }
+  });
+}
+
+struct counted {
+  TLX_ARGUMENTS(counted, (view<float, 2>, y));
+};
+
+TEST_CASE("a run of tiles is one row of tiles after the other, and a role keeps what it made for a row while the run is in it") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    // Each tile gets 100 times the number of rows of tiles that the CTA has begun, and how many of its tiles were in this one.
+    const auto kernel = [](block& cta, const counted& in) {
+      cta.roles(cta.persistent(runs_of<64, 16>(in.y)), role("all", 4_warps, [&](const run_box& t) {
+        auto begun = cta.keep([&] { return constant(cta.home(), 0); }), tiles = cta.keep([&] { return constant(cta.home(), 0); });
+        auto marks = cta.keep([&] { return splat<float, 64, 1>(cta.home(), 0.0f); });
+        when(t.begins, [&] {
+          begun.set(begun.get() + 1);
+          tiles.set(constant(cta.home(), 0));
+          marks.set(marks.get() + 100.0f);
+        });
+        tiles.set(tiles.get() + 1);
+        store(in.y[t], splat<float, 64, 16>(cta.home(), 0.0f) + marks.get() + cast<float>(tiles.get()));
+      }));
+    };
+    if (m.is_gpu()) return;  // as many CTAs as processors are at the test's hand here
+    constexpr int processors = 2;
+    for (const auto& shape : {std::pair{64, 16}, {64, 80}, {192, 16}, {320, 48}, {256, 112}}) {
+      const int rows = shape.first, cols = shape.second;
+      CAPTURE(rows);
+      CAPTURE(cols);
+      const int across = cols / 16, count = rows / 64 * across, ctas = std::min(processors, count);
+      device::buffer on(*m.on, static_cast<std::size_t>(rows * cols) * 4);
+      host::launch<counted>(*m.with, "counted_runs", kernel, {device::view_value(on.where(), {rows, cols})});
+      m.on->wait();
+      std::vector<float> y(static_cast<std::size_t>(rows * cols));
+      on.read(y.data(), y.size() * 4);
+      for (int cta = 0, number = 0; cta < ctas; ++cta) {
+        int begun = 0, tiles = 0;
+        for (int round = 0; round < count / ctas + (cta < count % ctas); ++round, ++number) {
+          if (round == 0 || number % across == 0) ++begun, tiles = 0;
+          ++tiles;
+          const int row = number / across * 64, col = number % across * 16;
+          for (const auto& [i, j] : {std::pair{0, 0}, {63, 15}, {17, 3}}) CHECK(y[static_cast<std::size_t>((row + i) * cols + col + j)] == static_cast<float>(100 * begun + tiles));
+        }
+      }
+    }
+  });
+}
+
+struct curve {
+  TLX_ARGUMENTS(curve, (view<float, 2>, x), (view<float, 2>, y));
+};
+
+TEST_CASE("gelu is within 2e-7 |x| of x Phi(x) beside its last rounding, for all sizes, and keeps a NaN") {
+  TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
+    constexpr int rows = 64, cols = 64;
+    std::vector<float> x(rows * cols), y(x.size());
+    std::mt19937 bits(3);
+    std::uniform_real_distribution<float> near(-7, 7), exponent(-100, 100);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = i % 4 ? near(bits) : std::copysign(std::exp2(exponent(bits)), near(bits));
+    const float infinite = std::numeric_limits<float>::infinity();
+    x[0] = std::nanf(""), x[1] = infinite, x[2] = 0, x[3] = -0.0f, x[4] = std::numeric_limits<float>::max(), x[5] = std::numeric_limits<float>::lowest(), x[6] = 5.9f, x[7] = -5.9f, x[8] = -infinite;
+    device::buffer in(*m.on, x.size() * 4), out(*m.on, x.size() * 4);
+    in.write(x.data(), x.size() * 4);
+    const auto kernel = [](block& cta, const curve& of) {
+      cta.warps(4_warps);
+      cta.tile(grid_of<64, 64>(of.x), [&](const grid_box& t) { store(of.y[t], gelu(fetch<64, 64>(of.x[t]))); });
+    };
+    host::launch<curve>(*m.with, "gelu_curve", kernel, {device::view_value(in.where(), {rows, cols}), device::view_value(out.where(), {rows, cols})});
+    m.on->wait();
+    out.read(y.data(), y.size() * 4);
+    CHECK(std::isnan(y[0]));
+    CHECK(y[1] == infinite);
+    for (std::size_t i = 2; i < x.size(); ++i) {
+      const double at = static_cast<double>(x[i]), expected = std::isinf(at) ? 0 : 0.5 * at * std::erfc(-at * std::sqrt(0.5)), size = std::min(std::abs(at), 10.0);
+      CHECK_MESSAGE(std::abs(static_cast<double>(y[i]) - expected) <= 2e-7 * size + 0x1p-24 * std::abs(expected) + 0x1p-126, cat("gelu(", x[i], ") is ", y[i], ", expected ", expected));
     }
   });
 }

@@ -137,6 +137,11 @@ TEST_CASE("rows of a are normed on their way into a product, for every activatio
   TLX_ON_EACH_MACHINE([](test::machine_under_test& m) {
     for (const activation a : {activation::none, activation::relu, activation::gelu, activation::gelu_tanh, activation::silu}) expect(m, {.m = 130, .n = 136, .k = 72, .activate = a});
     expect(m, {.m = 300, .n = 520, .k = 328, .activate = activation::gelu, .bias = true, .pad = 8});
+    expect(m, {.m = 300, .n = 264, .k = 200, .activate = activation::gelu_tanh, .type = tile::element::f16, .bias = true, .residual = true});
+    expect(m, {.m = 257, .n = 400, .k = 264, .activate = activation::silu, .type = tile::element::f16});
+    expect(m, {.m = 129, .n = 1032, .k = 72, .activate = activation::gelu});
+    expect(m, {.m = 300, .n = 264, .k = 0, .bias = true});
+    expect(m, {.m = 130, .n = 136, .k = 2056});
     expect(m, {.m = 64, .n = 40, .k = 64, .type = tile::element::f16, .bias = true, .residual = true});
     expect(m, {.m = 33, .n = 7, .k = 65, .bias = true, .residual = true, .pad = 1});
     expect(m, {.m = 5, .n = 8, .k = 0, .bias = true});

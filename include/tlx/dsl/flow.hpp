@@ -1,5 +1,8 @@
 // Control flow that is recorded: for_each, when, and cells for what a loop carries.
 #pragma once
+#include <algorithm>
+#include <memory>
+
 #include "tlx/dsl/tile.hpp"
 
 namespace tlx {
@@ -86,5 +89,27 @@ class tile_cell {
   dsl::context* home_;
   ir::value value_;
 };
+
+namespace dsl {
+
+/// The loop over a role's list of tiles, in whose body is recorded.
+inline ir::op& loop_over_tiles(context& c) {
+  ir::op* loop = c.at().where().parent;
+  while (!loop->integer("tiles")) loop = loop->parent->parent;
+  return *loop;
+}
+
+/// Records right before that loop, which stands last in its role; gives what `make` gives, which may be neither copied nor empty.
+template <class Make>
+auto before(context& c, ir::op& loop, Make&& make) {
+  ir::region& role = *loop.parent;
+  const auto place = static_cast<std::ptrdiff_t>(role.ops.size()) - 1;
+  decltype(make()) made;
+  c.within(role, [&] { made = make(); });
+  std::rotate(role.ops.begin() + place, role.ops.begin() + place + 1, role.ops.end());
+  return made;
+}
+
+}  // namespace dsl
 
 }  // namespace tlx

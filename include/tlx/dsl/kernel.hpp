@@ -92,6 +92,12 @@ class block {
 
   template <class T> cell<T> carry(const scalar<T>& first) const { return {*home_, first}; }
   template <class T, int R, int C> tile_cell<T, R, C> carry(const tile_of<T, R, C>& first) const { return tile_cell<T, R, C>(first); }
+  /// The same for what a role keeps from one tile of its list to the next: `first()` is recorded before them.
+  template <class First>
+  auto keep(First&& first) const {
+    const auto make = [&] { return std::make_unique<decltype(carry(first()))>(carry(first())); };
+    return *dsl::before(*home_, dsl::loop_over_tiles(*home_), make);
+  }
 
   /// As many CTAs as fit stay on the chip and walk the list with the grid's stride.
   template <class List>

@@ -1,6 +1,5 @@
 // A list of jagged tiles for persistent roles whose search for the next tile runs during the present one.
 #pragma once
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -32,8 +31,8 @@ class jagged_ahead {
   template <class Body>
   void visit(const index& tile, Body&& body) const {
     dsl::context& c = home();
-    ir::op& loop = *c.at().where().parent;
-    const std::unique_ptr<found> now = before(loop, [&] { return std::make_unique<found>(c, find(index(c, loop.operands[0]))); });
+    ir::op& loop = dsl::loop_over_tiles(c);
+    const std::unique_ptr<found> now = dsl::before(c, loop, [&] { return std::make_unique<found>(c, find(index(c, loop.operands[0]))); });
     const index sequence = now->sequence.get(), first = now->first.get(), rows = now->rows.get(), position = now->position.get();
     bool looked = false;
     const auto look = [&] {
@@ -60,17 +59,6 @@ class jagged_ahead {
     }
   };
   found_rows find(const index& tile) const { return find_rows<Rows>(offsets_, tile / Parts / heads_); }
-  // Records right before the loop over tiles, which stands last in its role.
-  template <class Make>
-  auto before(ir::op& loop, Make&& make) const {
-    ir::region& role = *loop.parent;
-    const auto place = static_cast<std::ptrdiff_t>(role.ops.size()) - 1;
-    decltype(make()) made;
-    home().within(role, [&] { made = make(); });
-    std::rotate(role.ops.begin() + place, role.ops.begin() + place + 1, role.ops.end());
-    return made;
-  }
-
   view<std::int32_t, 1> offsets_;
   index heads_;
   jagged_tiles<Rows> all_;

@@ -27,6 +27,7 @@ struct box_of {
 /// What lines_of(), grid_of() and jagged() hand to a body for one tile, in elements.
 struct line_box { index first; };
 struct grid_box { index row, col; };
+struct run_box : grid_box { predicate begins = {}; };  // whether the CTA's tile before this one was of other rows, or there was none
 struct batch_box { index batch, row, col; };
 struct group_box { index group, row, col, rows; };  // `rows` of the group from `row` on are in the tile; none or fewer: a tile that is not there
 struct jagged_box {

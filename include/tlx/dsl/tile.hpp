@@ -149,6 +149,13 @@ tile_of<T, R, C> min(const tile_of<T, R, C>& a, literal<std::type_identity_t<T>>
   return {a.home(), a.home().at().binary(ir::opcode::min, x, dsl::constant_of(a.home(), b.value))};
 }
 
+/// The larger of both; NaN where `a` is, which max passes over.
+template <class T, int R, int C>
+tile_of<T, R, C> max_or_nan(const tile_of<T, R, C>& a, literal<std::type_identity_t<T>> b) {
+  const tile_of<T, R, C> made = max(a, b);
+  made.used()->owner->set("nan", std::int64_t{1});
+  return made;
+}
 template <class T, int R, int C>
 tile_of<T, R, C> max(literal<std::type_identity_t<T>> b, const tile_of<T, R, C>& a) { return max(a, b); }
 template <class T, int R, int C>

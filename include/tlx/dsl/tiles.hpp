@@ -117,6 +117,36 @@ class batch_tiles {
 template <int Rows, int Cols, class T>
 batch_tiles<Rows, Cols> grid_of(const view<T, 3>& c, int group = 16) { return {c, group}; }
 
+/// The tiles of a matrix, Rows x Cols each, one row of tiles after the other. Each CTA gets a run of tiles that follow each other, so what it found out about the rows
+/// of one serves the next ones. All CTAs read all columns of the second operand at once: it should fit into L2. Walked by cta.roles only.
+template <int Rows, int Cols>
+class run_tiles {
+ public:
+  using box = run_box;
+  template <class T>
+  explicit run_tiles(const view<T, 2>& c)
+      : cols_(ceil_div(c.extent(1), Cols)), count_(ceil_div(c.extent(0), Rows) * cols_),
+        count_formula_("(mul (ceil_div " + c.used()->name + ".0 " + std::to_string(Rows) + ") (ceil_div " + c.used()->name + ".1 " + std::to_string(Cols) + "))") {}
+  index count() const { return count_; }
+  const std::string& count_formula() const { return count_formula_; }
+
+  template <class Body>
+  void visit(const index& tile, Body&& body) const {
+    dsl::context& c = tile.home();
+    const index ctas(c, c.at().simple(ir::opcode::grid_size, tile::element::s32, {{"axis", std::int64_t{0}}}));
+    const index cta = tile % ctas, round = tile / ctas;  // the first CTAs have one tile more, if not all have the same number
+    const index number = cta * (count_ / ctas) + min(cta, count_ % ctas) + round;
+    const index row = number / cols_, col = number % cols_;
+    body(run_box{{row * Rows, col * Cols}, round == 0 || col == 0});
+  }
+
+ private:
+  index cols_, count_;
+  std::string count_formula_;
+};
+template <int Rows, int Cols, class T>
+run_tiles<Rows, Cols> runs_of(const view<T, 2>& c) { return run_tiles<Rows, Cols>(c); }
+
 /// Which of the sequences that `offsets` (one more than there are, ascending, on the device) divides into tiles of Rows the slot belongs to. Sequence s gets the
 /// slots from offsets[s] / Rows + s on: never fewer than it has tiles, so a slot finds its sequence by search and no table is needed; spare slots have no rows.
 struct found_rows {

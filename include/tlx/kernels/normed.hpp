@@ -30,6 +30,74 @@ tile_of<float, Rows, 8> eight_times(const tile_of<float, Rows, 1>& column) { ret
 template <int Rows>
 tile_of<float, Rows, 1> one_of(const tile_of<float, Rows, 8>& columns) { return row_max(columns); }
 
+/// Adds squares to sums of columns that have the same number modulo 8: what a thread has of a row is added up in the thread.
+template <int Rows, int Cols>
+void add_squares(tile_cell<float, Rows, 8>& sums, const tile_of<float, Rows, Cols>& x) {
+  if constexpr (Cols == 8) {
+    sums.set(fma(x, x, sums.get()));
+  } else {
+    add_squares(sums, even_columns(x));
+    add_squares(sums, odd_columns(x));
+  }
+}
+
+/// normed_gemm where accumulators are registers and K is short: roles in turns, as gemm_in_turns, over runs of tiles of the same 128 rows. A role of its own adds up
+/// the squares of the stages while the first of these tiles is multiplied, keeps the factors, and hands them to whoever finishes a tile.
+template <class T, class Plan, class Epilogue, class Arguments>
+void normed_in_turns(block& cta, const Arguments& in, Epilogue epilogue) {
+  using namespace literals;
+  static_assert(!Plan::by_threads && Plan::m == 128 && Plan::cluster == 1, "tlx: a plan in turns reads both operands by bulk copies, 128 rows a tile");
+  constexpr int n = Plan::n, k = Plan::k;
+  auto tiles = cta.persistent(runs_of<128, n>(in.c));
+  auto operands = cta.ring<Plan::stages>("ab", shared<T, 64, k>, shared<T, 64, k>, shared<T, n, k>);
+  auto factors = cta.ring<2>("factors", shared_column<64>, shared_column<64>);
+  auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
+  const auto zeros = [&] { return splat<float, 64, 8>(cta.home(), 0.0f); };
+  const auto by_eights = [&](tile_cell<float, 64, 8>& squares) { return eight_times(rms_factor(row_sum(squares.get()), in.a.extent(1), in.epsilon)); };
+  cta.roles(tiles,
+    role("load", 1_warp, registers{24}, [&](const run_box& t) {
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.fill();
+        load(get<0>(slot), in.a.at(t.row, i * k));
+        load(get<1>(slot), in.a.at(t.row + 64, i * k));
+        load(get<2>(slot), in.b.at(t.col, i * k));
+      });
+    }),
+    role("norm", 4_warps, registers{56}, [&](const run_box& t) {
+      auto top = cta.keep(zeros), bottom = cta.keep(zeros);
+      auto squares_of_top = cta.carry(zeros()), squares_of_bottom = cta.carry(zeros());
+      for_each(k_tiles(), [&](index) {
+        auto slot = operands.drain();
+        when(t.begins, [&] {
+          add_squares(squares_of_top, cast<float>(read(get<0>(slot))));
+          add_squares(squares_of_bottom, cast<float>(read(get<1>(slot))));
+        });
+      });
+      when(t.begins, [&] {
+        top.set(by_eights(squares_of_top));
+        bottom.set(by_eights(squares_of_bottom));
+      });
+      auto slot = factors.fill();
+      write(get<0>(slot), top.get());
+      write(get<1>(slot), bottom.get());
+    }),
+    role("mma", 4_warps, registers{216}, [&](const run_box& t) {
+      const auto top = cta.make(accumulator<float, 64, n>), bottom = cta.make(accumulator<float, 64, n>);
+      for_each(k_tiles(), [&](index i) {
+        auto slot = operands.drain();
+        mma(top, get<0>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+        mma(bottom, get<1>(slot), transpose(get<2>(slot)), accumulate(i > 0));
+      });
+      const auto finish = [&](const auto& sums, const tile_of<float, 64, 1>& by, int first_row) {
+        const grid_box half = rows_from(t, first_row);
+        store(in.c[half], cast<T>(epilogue(read(sums) * by, in, half)));
+      };
+      auto slot = factors.drain();
+      finish(top, one_of(read(get<0>(slot))), 0);
+      finish(bottom, one_of(read(get<1>(slot))), 64);
+    }).in_turns());
+}
+
 }  // namespace detail
 
 /// c = epilogue(rms(a) * b): each row of a is divided by sqrt(mean of its squares + epsilon). That is a factor of the row's sums, so the products run on a
@@ -40,6 +108,8 @@ void normed_gemm(block& cta, const Arguments& in, Epilogue epilogue) {
   static_assert(!Plan::ta && Plan::tb && !Plan::tc, "tlx: normed_gemm reads a and b with K contiguous");
   constexpr int m = Plan::m, n = Plan::n, k = Plan::k;
   if (Plan::by_threads) cta.move_by_threads();
+  if constexpr (Plan::turns)
+    if (!cta.has_tensor_memory()) return detail::normed_in_turns<T, Plan>(cta, in, epilogue);
   auto tiles = cta.persistent(grid_of<m, n>(in.c));
   auto ab = cta.ring<Plan::stages>("ab", shared<T, m, k>, shared<T, n, k>);
   auto k_tiles = [&] { return max(ceil_div(in.a.extent(1), k), 1); };  // of an empty K: one tile of zeros
