@@ -51,7 +51,7 @@ subject launched(const host::library_kernel& each, const device::kernel& k, cons
 
 std::vector<subject> library(const std::string& target, const wanted& is_wanted, std::int64_t extent) {
   std::vector<subject> all;
-  for (const host::library_kernel& each : host::library_kernels()) {
+  for (const host::library_kernel& each : host::library_kernels(target)) {
     if (!is_wanted(each.name)) continue;
     const std::unique_ptr<ir::kernel> traced = each.trace(target);
     const device::kernel k = jit::compile(*traced, {.assemble = false, .use_cache = false});
