@@ -31,7 +31,7 @@ std::optional<diagnostic> broken_budget(const ir::kernel& k) {
     return say(cat(k.blocks_per_processor, " CTAs of ", columns, " columns of tensor memory, an SM has ", l.tensor_memory_columns), "a CTA that finds no free columns waits for another to end", "ask for fewer CTAs per SM, or allocate fewer columns");
   if (!l.has_tensor_memory()) {
     bool uses = false;
-    ir::walk(k.body, [&](const ir::op& o) { uses = uses || o.is(ir::opcode::tmem_alloc) || o.is(ir::opcode::tcgen05_mma); });
+    ir::walk(k.body, [&](const ir::op& o) { uses = uses || o.is(ir::opcode::tmem_alloc) || o.is(ir::opcode::tcgen05_mma) || o.is(ir::opcode::tcgen05_scaled); });
     if (uses) return say(cat(k.target, " has no tensor memory"), "tcgen05 needs sm_100a or later", "compile for such a target");
   }
   return std::nullopt;

@@ -569,6 +569,9 @@ class machine {
     return {access, who_line(alloc_warp_, *alloc_step_, cat("allocates ", alloc_step_->imm[0], " columns"))};
   }
 
+  // By one thread to the tensor cores, which work in the order of issue.
+  static bool is_issued(opcode c) { return c == opcode::tcgen05_mma || c == opcode::tcgen05_scaled || c == opcode::tcgen05_copy; }
+
   void touch_tensor(const warp& w, int cta, const pair_of_actors& who, access a) {
     a.warp = index_of(w);
     a.how = via::tensor;
@@ -583,8 +586,10 @@ class machine {
            "wait for the barrier that the product commits to", standing_after(w, s, does(a) + names_.tensor(a.low, a.high)));
     bool only_fence = false;
     const access* before = tensor_[static_cast<size_t>(cta)].add(a, [&](const access& earlier) {
-      if (earlier.warp == a.warp && earlier.when.a == a.when.a) return relation::fine;  // one queue works in order
-      if (earlier.by->code != opcode::tcgen05_mma && a.by->code != opcode::tcgen05_mma && earlier.warp == a.warp) return relation::fine;
+      // One queue works in order; but scales over sums that nobody can have read yet, or sums over scales, are lost all the same.
+      const bool lost = earlier.write && a.write && (earlier.by->code == opcode::tcgen05_copy) != (a.by->code == opcode::tcgen05_copy);
+      if (earlier.warp == a.warp && earlier.when.a == a.when.a && !lost) return relation::fine;
+      if (!is_issued(earlier.by->code) && !is_issued(a.by->code) && earlier.warp == a.warp) return relation::fine;
       for (int q : who) {
         if (earlier.when.in(of(q).tensor)) continue;
         if (a.by->code == opcode::tmem_free) {  // to give memory back, everything in it must be over; a fence is for accesses
@@ -1053,6 +1058,8 @@ class machine {
         }
         return true;
       case opcode::tcgen05_mma: tcgen05(w, s, who); return true;
+      case opcode::tcgen05_copy: copy_scales(w, s, who); return true;
+      case opcode::tcgen05_scaled: scaled(w, s, who); return true;
       case opcode::tcgen05_commit: commit(w, s, who); return true;
       default: return true;
     }
@@ -1080,6 +1087,34 @@ class machine {
       const std::int64_t d = value(w, s.in[0]) & 0xffff;
       touch_tensor(w, cta, who, {.low = d, .high = d + n, .write = true, .when = e, .by = &s});
     }
+  }
+
+  // A unit of scales from shared memory, 512 bytes, to four columns.
+  void copy_scales(warp& w, const step& s, const pair_of_actors& who) {
+    const int c = component(tensor_products, who.ids[0]);
+    const event e{c, -1, issue_one(c, s, w, w.cta, tensor_products), 0};
+    const std::int64_t from = (value(w, s.in[1]) & 0x3fff) << 4, to = value(w, s.in[0]) & 0xffff;
+    touch_shared(w, w.cta, who, {.low = from, .high = from + 512, .how = via::tensor, .when = e, .by = &s});
+    touch_tensor(w, w.cta, who, {.low = to, .high = to + 4, .write = true, .when = e, .by = &s});
+  }
+
+  void scaled(warp& w, const step& s, const pair_of_actors& who) {
+    const int c = component(tensor_products, who.ids[0]);
+    const event e{c, -1, issue_one(c, s, w, w.cta, tensor_products), 0};
+    const std::int64_t idesc = s.imm[0], d = value(w, s.in[0]) & 0xffff;
+    const int n = static_cast<int>((idesc >> 17) & 0x3f) * 8, m = static_cast<int>((idesc >> 27) & 3) * 128;
+    for (const auto& [slot, rows] : {std::pair{1, m}, std::pair{2, n}}) {
+      access r = operand(value(w, s.in[static_cast<size_t>(slot)]), rows, false, true);
+      r.how = via::tensor;
+      r.when = e;
+      r.by = &s;
+      touch_shared(w, w.cta, who, r);
+    }
+    for (const auto& [slot, rows] : {std::pair{3, m}, std::pair{4, n}}) {
+      const std::int64_t from = value(w, s.in[static_cast<size_t>(slot)]) & 0xffff;
+      for (std::int64_t unit = from; unit < from + rows / 32; unit += 4) touch_tensor(w, w.cta, who, {.low = unit, .high = unit + 4, .when = e, .by = &s});  // each was copied by itself
+    }
+    touch_tensor(w, w.cta, who, {.low = d, .high = d + n, .write = true, .when = e, .by = &s});
   }
 
   void commit(warp& w, const step& s, const pair_of_actors& who) {

@@ -42,7 +42,7 @@ bool is_effect(const ir::op& o) {
     case opcode::tma_load: case opcode::tma_store: case opcode::tma_commit: case opcode::tma_wait:
     case opcode::wgmma_fence: case opcode::wgmma_mma: case opcode::wgmma_commit: case opcode::wgmma_wait:
     case opcode::tmem_alloc: case opcode::tmem_free: case opcode::tmem_relinquish: case opcode::tmem_load: case opcode::tmem_store:
-    case opcode::tmem_wait_load: case opcode::tmem_wait_store: case opcode::tmem_fence: case opcode::tcgen05_mma: case opcode::tcgen05_commit: return true;
+    case opcode::tmem_wait_load: case opcode::tmem_wait_store: case opcode::tmem_fence: case opcode::tcgen05_mma: case opcode::tcgen05_commit: case opcode::tcgen05_copy: case opcode::tcgen05_scaled: return true;
     case opcode::convert: return crosses_warps(o);
     default: return false;
   }
@@ -54,6 +54,7 @@ size_t followed_operands(const ir::op& o) {
     case opcode::tma_load: return std::min<size_t>(2, o.operands.size());
     case opcode::tma_store: return std::min<size_t>(1, o.operands.size());
     case opcode::tcgen05_mma: return std::min<size_t>(3, o.operands.size());
+    case opcode::tcgen05_scaled: return std::min<size_t>(5, o.operands.size());
     default: return o.operands.size();
   }
 }
@@ -63,6 +64,8 @@ size_t needed(const ir::op& o) {
   switch (o.code) {
     case opcode::mbarrier_wait: case opcode::mbarrier_remote: case opcode::tma_load: case opcode::shared_zero: case opcode::shared_store: return 2;
     case opcode::tcgen05_mma: return 3;
+    case opcode::tcgen05_scaled: return 5;
+    case opcode::tcgen05_copy: return 2;
     case opcode::wgmma_mma: return o.operands.size() == 4 && o.operands[1]->type.is_tile() ? 3 : 4;
     case opcode::mbarrier_init: case opcode::mbarrier_arrive: case opcode::mbarrier_expect: case opcode::tma_store: case opcode::shared_read: case opcode::shared_write:
     case opcode::shared_load: case opcode::tmem_alloc: case opcode::tmem_free: case opcode::tmem_load: case opcode::tmem_store: case opcode::tcgen05_commit: return 1;
@@ -423,6 +426,7 @@ class flattener {
       }
       case opcode::tmem_fence: return set(o.integer("before"));
       case opcode::tcgen05_mma: return set(o.integer("idesc"), o.integer("group", 1), o.operands[1]->type.element != ir::element::s64 && o.operands[1]->type.element != ir::element::u64);
+      case opcode::tcgen05_scaled: return set(o.integer("idesc"));
       case opcode::tcgen05_commit: return set(o.integer("multicast"), o.integer("group", 1));
       case opcode::tma_load: return set(box_bytes(o), o.integer("multicast"), o.integer("group", 1));
       case opcode::tma_store: return set(box_bytes(o));

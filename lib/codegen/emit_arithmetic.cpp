@@ -18,6 +18,7 @@ std::uint32_t small_code(element e, double v) {
     case element::e3m2: return encode(e3m2_format, v);
     case element::e2m3: return encode(e2m3_format, v);
     case element::e2m1: return encode(e2m1_format, v);
+    case element::ue4m3: return ue4m3(static_cast<float>(v)).code;
     default: return ue8m0(static_cast<float>(v)).code;
   }
 }

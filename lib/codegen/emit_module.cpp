@@ -272,6 +272,8 @@ void emitter::emit_op(const ir::op& o) {
     case opcode::tmem_fence:
     case opcode::tcgen05_mma:
     case opcode::tcgen05_commit: only_on(o, "sm_10", "tensor memory"); return emit_tcgen05(o);
+    case opcode::tcgen05_copy:
+    case opcode::tcgen05_scaled: only_on(o, "sm_10", "tensor memory"); return emit_scaled(o);
 
     case opcode::print: return emit_print(o);
     case opcode::require: return emit_require(o);

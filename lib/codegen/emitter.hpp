@@ -186,6 +186,7 @@ class emitter {
   // emit_tcgen05.cpp
   void emit_tcgen05(const ir::op& o);
   void emit_tmem_move(const ir::op& o);
+  void emit_scaled(const ir::op& o);  // emit_scaled.cpp
   void emit_tmem_wait_load(const ir::op& o);
   /// `text` with every value tied through it: nothing that uses them can move above.
   registers tie(const std::string& text, const registers& values);

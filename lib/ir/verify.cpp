@@ -172,7 +172,8 @@ class checker {
         if (!o.operands[0]->type.is(type::kind::shared) || !(o.operands[1]->type == type::scalar(element::s32))) say(o, "needs a shared tile and a row");
         break;
       case opcode::mma:
-        if (o.operands.size() < 3 || o.operands.size() > 4) say(o, "acc, a, b and optionally accumulate");
+        if (o.has("block") ? o.operands.size() < 6 : o.operands.size() < 3 || o.operands.size() > 4) say(o, o.has("block") ? "acc, a, b, accumulate and two tiles of scales" : "acc, a, b and optionally accumulate");
+        else if (o.has("block") && (!o.operands[4]->type.is(type::kind::shared) || !o.operands[5]->type.is(type::kind::shared))) say(o, "scales lie in shared memory");
         else if (!o.operands[0]->type.is(type::kind::acc)) say(o, "the first operand must be an accumulator");
         else check_product(o);
         boolean(3);

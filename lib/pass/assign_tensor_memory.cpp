@@ -4,6 +4,7 @@
 
 #include "agents.hpp"
 #include "passes.hpp"
+#include "slots.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -60,6 +61,21 @@ class columns {
     return l;
   }
 
+  // Scales of all products of one agent: they are copied before each product by the thread that issues it, in its order.
+  void take_scales(const agent& who) {
+    int most = 0;
+    std::vector<ir::op*> scaled;
+    for (ir::op* o : find_all(*who.body, ir::opcode::mma)) {
+      if (!o->has("block")) continue;
+      scaled.push_back(o);
+      most = std::max(most, scale_columns_of(*o));
+    }
+    for (ir::op* o : scaled) o->set("scale_column", std::int64_t{used_});
+    if (!most) return;
+    used_ += most;
+    list_.push_back(cat("scales of \"", who.name, "\": ", most, " columns"));
+  }
+
   int used() const { return used_; }
   const std::vector<std::string>& list() const { return list_; }
 
@@ -84,9 +100,10 @@ void assign_tensor_memory(ir::kernel& k) {
   std::stable_sort(accumulators.begin(), accumulators.end(), [](const lifetime& a, const lifetime& b) { return a.first < b.first; });
   const int base = plan.used();
   for (const lifetime& l : accumulators) plan.take_reused(l, placed, base);
+  for (const agent& who : agents(k)) plan.take_scales(who);
   const std::string context = cat("kernel \"", k.name, "\"");
   if (plan.used() > limit)
-    raise(user_error({.id = "tensor-memory-exceeded", .what = cat("the accumulators need ", plan.used(), " columns of tensor memory, there are ", limit, " (", join(plan.list(), ", "), ")"),
+    raise(user_error({.id = "tensor-memory-exceeded", .what = cat("accumulators and scales need ", plan.used(), " columns of tensor memory, there are ", limit, " (", join(plan.list(), ", "), ")"),
                       .where = k.where, .because = "tensor memory has 512 columns of 128 lanes", .fix = {"use fewer stages or narrower accumulators"}, .context = context}));
   int allocated = 32;
   while (allocated < plan.used()) allocated *= 2;

@@ -29,9 +29,19 @@ void check_outside(const ir::kernel& k, const ir::region& r) {
   }
 }
 
+// Before layouts and accumulators are made for a chip that cannot run it anyway.
+void check_scaled_products(ir::kernel& k) {
+  if (has_tensor_memory(k)) return;
+  for (const ir::op* o : find_all(k.body, ir::opcode::mma))
+    if (o->has("block"))
+      raise(user_error({.id = "scaled-product-missing", .what = cat("a block-scaled product for ", k.target), .where = o->where, .because = "wgmma has no block scales; they came with tcgen05",
+                        .fix = {"compile for sm_100a or sm_103a", "leave the scales of blocks out"}, .context = cat("kernel \"", k.name, "\"")}));
+}
+
 }  // namespace
 
 void check_roles(ir::kernel& k) {
+  check_scaled_products(k);
   const std::string context = cat("kernel \"", k.name, "\"");
   const int most = tile::target_limits(k.target)->threads_per_cta / 32;
   if (k.blocks_per_processor < 1)

@@ -54,6 +54,8 @@ class inserter {
       for (ir::op* acc : find_all(k_.body, opcode::acc_make)) lower_accumulator(*acc);
     for (ir::op* product : find_all(k_.body, opcode::mma))
       if (product->has("scratch_free")) guard_scratch(*product);
+    for (ir::op* product : find_all(k_.body, opcode::mma))
+      if (product->has("scale_column")) place_scales(*product);
     for (opcode done : {opcode::ring_close, opcode::ring_fill, opcode::ring_drain, opcode::ring_make})
       for (ir::op* o : find_all(k_.body, done)) ir::erase(*o);
     make_epilogue();
@@ -69,6 +71,8 @@ class inserter {
     for (ir::op* o : find_all(k_.body, opcode::acc_make))
       if (o->has("tensor_column")) columns = std::max(columns, o->integer("tensor_column") + o->result()->type.cols);
     for (ir::op* o : find_all(k_.body, opcode::mma)) word = o->integer("tensor_word");
+    for (ir::op* o : find_all(k_.body, opcode::mma))
+      if (o->has("scale_column")) columns = std::max(columns, o->integer("scale_column") + scale_columns_of(*o));
     if (columns > 0)
       for (columns_ = 32; columns_ < columns;) columns_ *= 2;
 
@@ -127,6 +131,14 @@ class inserter {
     for (const ir::type& part : ring.parts)
       if (part.is(ir::type::kind::acc)) n += part.cols;
     return n;
+  }
+
+  // The last operand of a scaled product: where its scales go in tensor memory.
+  void place_scales(ir::op& product) {
+    ir::builder b = ir::builder::before(k_, product);
+    product.operands.push_back(b.add(tensor_base_, product.integer("scale_column")));
+    const auto known = [&](const auto& p) { return p.ring == "scales" && p.offset == product.integer("scale_column"); };
+    if (std::none_of(k_.places.begin(), k_.places.end(), known)) k_.places.push_back({"scales", "columns", product.integer("scale_column"), scale_columns_of(product), 1, product.where});
   }
 
   // A builder where an agent starts: cells of its phases live there.

@@ -9,6 +9,7 @@
 #include "tlx/tile/fragments.hpp"
 #include "tlx/tile/matrix_descriptor.hpp"
 #include "tlx/tile/mma_shape.hpp"
+#include "tlx/tile/scaled_mma.hpp"
 
 namespace tlx::pass {
 
@@ -56,7 +57,7 @@ class lowerer {
 
   void run() {
     if (has_tensor_memory(k_)) {
-      for (ir::op* o : find_all(*who_.body, opcode::mma)) lower_tcgen05(*o);
+      for (ir::op* o : find_all(*who_.body, opcode::mma)) o->has("block") ? lower_scaled(*o) : lower_tcgen05(*o);
       for (ir::op* o : find_all(*who_.body, opcode::acc_read)) lower_tensor_read(*o);
       for (ir::op* o : find_all(*who_.body, opcode::acc_write)) lower_tensor_write(*o);
     } else {
@@ -226,6 +227,45 @@ class lowerer {
                {{"kind", kind}, {"idesc", static_cast<std::int64_t>(idesc)}, {"group", ctas}});
       if (mma.has("commit"))
         e.make(opcode::tcgen05_commit, {e.simple(opcode::shared_base, tile::element::u32, {{"offset", mma.integer("commit")}})}, {}, {{"group", std::int64_t{1}}});
+    });
+    ir::erase(mma);
+  }
+
+  // --- tcgen05 with block scales
+
+  // Units of 512 bytes, of `rows` rows: those of the same four scales side by side, since a product takes its scales from columns that follow each other.
+  void copy_scales(ir::builder& e, value shared, value to, int rows, int units_of_k) {
+    const int units_of_rows = rows / tile::scale_unit_rows;
+    value unit = start(e, address_of(shared), tile::scale_unit_descriptor_bits());
+    for (int k = 0; k < units_of_k; ++k)
+      for (int r = 0; r < units_of_rows; ++r)
+        e.make(opcode::tcgen05_copy, {e.add(to, (k * units_of_rows + r) * tile::scale_unit_columns), moved(e, unit, (r * units_of_k + k) * tile::scale_unit_bytes)});
+  }
+
+  void lower_scaled(ir::op& mma) {
+    ir::builder b = ir::builder::before(k_, mma);
+    const ir::type& acc = mma.operands[0]->type;
+    const tile::matrix_operand am = operand(mma, 1), bm = operand(mma, 2);
+    check(k_, mma, tile::broken_rule(am));
+    check(k_, mma, tile::broken_rule(bm));
+    const tile::element scale = element_of(mma, 4);
+    const auto kind = tile::scaled_kind_of(am.tile.type, bm.tile.type, scale);
+    if (!kind) check(k_, mma, "operands are e4m3 or e5m2 with ue8m0 scales, or both e2m1x2 with ue8m0 or ue4m3 scales");
+    const int units_of_k = mma.operands[4]->type.rows / 32, scales = units_of_k * tile::scale_unit_scales, each = tile::scales_per_instruction(*kind);
+    check(k_, mma, tile::scaled_shape_problem(*kind, acc.rows, acc.cols, am.k_extent() * tile::numbers_in(am.tile.type), scales));
+    value d = mma.operands[0]->owner->operands[0], scales_a = mma.operands[6];
+    elected(b, who_, [&](ir::builder& e) {
+      value scales_b = e.add(scales_a, tile::scale_columns(acc.rows, scales));
+      copy_scales(e, mma.operands[4], scales_a, acc.rows, units_of_k);
+      copy_scales(e, mma.operands[5], scales_b, acc.cols, units_of_k);
+      value a = start(e, address_of(mma.operands[1]), tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
+      for (int step = 0; step < bm.k_steps(); ++step) {
+        const int unit = step * each / tile::scale_unit_scales, id = step * each % tile::scale_unit_scales;
+        const std::uint32_t idesc = tile::scaled_idesc({.a = am.tile.type, .b = bm.tile.type, .scale = scale, .m = acc.rows, .n = acc.cols, .id_a = id, .id_b = id});
+        e.make(opcode::tcgen05_scaled,
+               {d, moved(e, a, am.k_offset(step)), moved(e, bd, bm.k_offset(step)), e.add(scales_a, unit * acc.rows / 32), e.add(scales_b, unit * acc.cols / 32), step == 0 ? mma.operands[3] : e.boolean(true)}, {},
+               {{"kind", std::string(tile::name(*kind))}, {"block", mma.integer("block")}, {"idesc", static_cast<std::int64_t>(idesc)}});
+      }
     });
     ir::erase(mma);
   }

@@ -60,11 +60,12 @@ class lowerer {
     raise(internal_error({.id = "view-not-a-parameter", .what = "a view that is no kernel parameter"}));
   }
 
-  int map_of(value view, std::int64_t row_axis, std::int64_t col_axis, std::int64_t rows, std::int64_t cols, int swizzle, int promotion) {
+  int map_of(value view, std::int64_t row_axis, std::int64_t col_axis, std::int64_t rows, std::int64_t cols, int swizzle, int promotion, std::int64_t depth = 1) {
     ir::tensor_map_use m{parameter(view), std::vector<std::int64_t>(static_cast<size_t>(view->type.rank), 1), swizzle, promotion};
     auto innermost_first = [&](std::int64_t axis) -> std::int64_t& { return m.box[static_cast<size_t>(view->type.rank - 1 - axis)]; };
     if (row_axis >= 0) innermost_first(row_axis) = rows;
     innermost_first(col_axis) = cols;
+    if (depth > 1) innermost_first(0) = depth;
     return k_.find_map(m);
   }
 
@@ -97,9 +98,9 @@ class lowerer {
     value view = load.operands[1];
     const std::vector<std::int64_t> axes = load.integers("tile_axes");
     const int promotion = t.chunk_count() == 1 && load.integer("hint") ? 128 : 256;
-    const int ctas = static_cast<int>(load.integer("ctas", 1)), rows = t.rows / ctas;
+    const int ctas = static_cast<int>(load.integer("ctas", 1)), depth = static_cast<int>(load.integer("depth", 1)), rows = t.rows / ctas / depth;  // units of scales: one box of them all
     check_shares(load, t, ctas);
-    const int map = map_of(view, axes[0], axes[1], rows, t.chunk_cols(), t.swizzle_bytes, promotion);
+    const int map = map_of(view, axes[0], axes[1], rows, t.chunk_cols(), t.swizzle_bytes, promotion, depth);
     elected(b, who_, [&](ir::builder& e) {
       value share = nullptr;
       if (ctas > 1) {

@@ -24,6 +24,9 @@ bool stored_through_shared(const ir::kernel& k, const agent& who, const ir::op& 
 /// Writes zeros into a stored tile from row `first` on, by all warps of `who`; what follows must still be fenced and met.
 void zero_rows(ir::builder& b, ir::value address, ir::value first, const ir::type& stored, const agent& who);
 
+/// Columns of tensor memory for the scales of a block-scaled product: 4 for each unit of 32 x 16 bytes.
+inline int scale_columns_of(const ir::op& product) { return (product.operands[4]->type.rows + product.operands[5]->type.rows) / 8; }
+
 /// What one warp stages for a store: its rows of the tile.
 tile::shared_tile slab_tile_of(const agent& who, const ir::type& stored);
 

@@ -1,6 +1,7 @@
 // Faults that users of other systems met, at the level of the protocol check.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -10,6 +11,8 @@
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/kernels/attention.hpp"
 #include "tlx/kernels/gemm.hpp"
+#include "tlx/kernels/scaled.hpp"
+#include "tlx/support/text.hpp"
 
 using namespace tlx;
 using namespace tlx::literals;
@@ -324,6 +327,46 @@ TEST_CASE("a ring of many slots is left at each of them") {
   is_clean(*k);
   // The cells that the last wait of all has read.
   CHECK(not_found(*k, {"keep-phase", "keep-stage"}) == std::set<std::string>{"keep-phase at var.set in load, ab_parity #8", "keep-stage at var.set in load, ab_stage #8"});
+}
+
+TEST_CASE("block scales are in tensor memory before the products that read them, each unit, and nowhere else") {
+  const auto made = [] {
+    auto k = trace<kernels::scaled_arguments<e2m1x2, e2m1x2, ue4m3, bf16>>("scaled", "sm_100a", [](block& cta, const auto& in) {
+      kernels::scaled_gemm<kernels::scaled_plan<256, 2>>(cta, in, kernels::plain_epilogue{});
+    });
+    test::run_passes(*k);
+    return k;
+  };
+  const auto list = [](const ir::kernel& k, ir::opcode code) {
+    std::vector<ir::op*> found;
+    ir::walk(const_cast<ir::kernel&>(k).body, [&](const ir::op& o) {
+      if (o.is(code)) found.push_back(const_cast<ir::op*>(&o));
+    });
+    return found;
+  };
+  const auto first_finding = [](const ir::kernel& k) {
+    const check::verdict v = check::check_protocol(k);
+    return v.findings.empty() ? std::string() : v.findings[0].id;
+  };
+  const auto whole = made();
+  is_clean(*whole);
+  const size_t copies = list(*whole, ir::opcode::tcgen05_copy).size();
+  CHECK(copies == 4 + 2 * 4);
+  CHECK(list(*whole, ir::opcode::tcgen05_scaled).size() == 4);
+  for (size_t i = 0; i < copies; ++i) {  // one unit that is not copied
+    auto k = made();
+    ir::erase(*list(*k, ir::opcode::tcgen05_copy)[i]);
+    CAPTURE(i);
+    CHECK(first_finding(*k) == "protocol-read-early");
+  }
+  auto late = made();  // all copies behind the products
+  ir::region& r = *list(*late, ir::opcode::tcgen05_copy)[0]->parent;
+  std::stable_partition(r.ops.begin(), r.ops.end(), [](const auto& o) { return !o->is(ir::opcode::tcgen05_copy); });
+  CHECK(first_finding(*late) == "protocol-read-early");
+  auto over = made();  // sums where the scales are
+  const ir::value scales_at = list(*over, ir::opcode::tcgen05_scaled)[0]->operands[3];
+  for (ir::op* o : list(*over, ir::opcode::tcgen05_scaled)) o->operands[0] = scales_at;
+  CHECK(first_finding(*over) == "protocol-race");
 }
 
 TEST_CASE("a loop that only two sizes together make run is run") {

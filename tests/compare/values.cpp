@@ -116,7 +116,7 @@ const std::vector<std::uint64_t>& special(element e) {
     std::array<std::vector<std::uint64_t>, tile::element_count> made;
     for (int i = 0; i < tile::element_count; ++i) {
       const auto of = static_cast<element>(i);
-      if (tile::bits(of) < 8 || of == element::ue8m0) continue;
+      if (tile::bits(of) < 8 || tile::is_scale(of) || of == element::e2m1x2) continue;
       made[static_cast<std::size_t>(i)] = of == element::boolean ? std::vector<std::uint64_t>{0, 1} : tile::is_float(of) ? special_floats(of) : special_integers(of);
     }
     return made;

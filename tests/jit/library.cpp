@@ -43,7 +43,7 @@ bool by_threads(const std::string& name) { return name.find("_threads") != std::
 
 void check_assembly(const std::string& target, const std::function<void(const std::string&, const device::kernel&)>& more) {
   TLX_SKIP_UNLESS(have_assembler(), "no ptxas");
-  for (const host::library_kernel& each : host::library_kernels()) {
+  for (const host::library_kernel& each : host::library_kernels(target)) {
     CAPTURE(each.name);
     CAPTURE(target);
     try {
@@ -87,11 +87,13 @@ TEST_CASE("Blackwell sm_103a: every kernel assembles clean") {
 
 TEST_CASE("Blackwell PTX multiplies with tcgen05 and nothing else") {
   int pairs = 0;
-  for (const host::library_kernel& each : host::library_kernels()) {
+  for (const host::library_kernel& each : host::library_kernels("sm_100a")) {
     CAPTURE(each.name);
     if (is_sum(each.name)) continue;
     const std::string ptx = jit::compile(*each.trace("sm_100a"), {.assemble = false, .use_cache = false}).code.ptx;
     CHECK(count(ptx, "tcgen05.mma") > 0);
+    CHECK((count(ptx, "tcgen05.cp") > 0) == (each.name.rfind("scaled_", 0) == 0));
+    CHECK((count(ptx, ".block_scale") > 0) == (each.name.rfind("scaled_", 0) == 0));
     CHECK(count(ptx, "tcgen05.alloc") == 1);
     CHECK(count(ptx, "tcgen05.dealloc") == 1);
     CHECK(count(ptx, "mma.sync") == 0);

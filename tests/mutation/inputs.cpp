@@ -26,7 +26,7 @@ bool has(const std::string& name, const char* part) { return name.find(part) != 
 struct problem {
   enum class family { matrices, block_attention, attention, grouped_products } of = family::matrices;
   sizes size;
-  std::int64_t dimension = 64, heads = 2, key_heads = 2, whole_row = 0;  // whole_row: one tile has all columns of c
+  std::int64_t dimension = 64, heads = 2, key_heads = 2, whole_row = 0, scale_units = 0;  // whole_row: one tile has all columns of c
   bool a_transposed = false, b_transposed = true, by_row = false;
   bool in_one_walk = false;  // dq is added up in memory: of two tiles of keys at most, whose order the sums do not show
   std::vector<std::int32_t> offsets, key_offsets;  // of jagged kernels
@@ -69,6 +69,10 @@ struct problem {
       for (const char* letters : {"_nn", "_nt", "_tn", "_tt"})
         if (const std::size_t at = k.name.find(letters); at != std::string::npos && (at + 3 == k.name.size() || k.name[at + 3] == '_')) a_transposed = letters[1] == 't', b_transposed = letters[2] == 't';
       by_row = has(k.name, "_by_row");
+      if (k.name.rfind("scaled_gemm", 0) == 0) {  // 32 bytes of each row are numbers of whole blocks, one scale of e4m3, four of NVFP4
+        size.k = (size.k + 31) / 32 * 32;
+        scale_units = (size.k / 32 * (has(k.name, "ue4m3") ? 4 : has(k.name, "e2m1") ? 2 : 1) + 3) / 4;
+      }
     }
   }
 
@@ -109,6 +113,7 @@ struct problem {
       if (rank == 4) return {batches, tokens(p), own_heads, dimension};
       if (rank == 3) return {tokens(p), own_heads, dimension};
     }
+    if (p.name == "scales_a" || p.name == "scales_b") return {((p.name == "scales_a" ? size.m : size.n) + 127) / 128, scale_units * 32, 16};
     const std::int64_t m = size.m, n = whole_row ? whole_row : size.n;
     if (rank == 1) return {p.name == "scale_a" || by_row ? m : n};
     const bool is_a = p.name == "a", is_b = p.name == "b" || p.name == "g" || p.name == "u";
@@ -139,6 +144,9 @@ void append(std::vector<std::byte>& to, tile::element e, float value) {
     case tile::element::e4m3: return append(to, e4m3(value));
     case tile::element::e5m2: return append(to, e5m2(value));
     case tile::element::s8: return append(to, static_cast<signed char>(std::isnan(value) ? 77 : std::clamp(32 * value, -128.0F, 127.0F)));
+    case tile::element::ue8m0: return append(to, ue8m0(std::abs(value)));
+    case tile::element::ue4m3: return append(to, ue4m3(std::abs(value)));
+    case tile::element::e2m1x2: return append(to, e2m1x2(e2m1(value), e2m1(3 * value)));
     default: raise(internal_error({.id = "mutation-subject-wrong", .what = cat("no inputs of element type ", tile::name(e))}));
   }
 }

@@ -141,8 +141,8 @@ class judge {
 
 TEST_CASE("no shipped kernel is refused, on any target, and nothing of it is unchecked") {
   int kernels = 0;
-  for (const mutation::shipped& each : mutation::shipped_kernels())
-    for (const char* target : {"sm_90a", "sm_100a", "sm_103a"}) {
+  for (const char* target : {"sm_90a", "sm_100a", "sm_103a"})
+    for (const mutation::shipped& each : mutation::shipped_kernels(target)) {
       CAPTURE(each.name);
       CAPTURE(target);
       const auto k = each.trace(target);
@@ -157,18 +157,17 @@ TEST_CASE("no shipped kernel is refused, on any target, and nothing of it is unc
 
 TEST_CASE("every mutant is caught, with a report that names the place, or changes nothing") {
   const char* only = std::getenv("TLX_MUTATE");
-  const std::vector<mutation::shipped> shipped = mutation::shipped_kernels();
-  std::vector<std::pair<const mutation::shipped*, std::string>> items;
-  for (const mutation::shipped& each : shipped)
-    for (const std::string& target : targets())
-      if (only ? std::regex_match(each.name + " " + target, std::regex(only)) : each.quick || full()) items.emplace_back(&each, target);
+  std::vector<std::pair<mutation::shipped, std::string>> items;
+  for (const std::string& target : targets())
+    for (mutation::shipped& each : mutation::shipped_kernels(target))
+      if (only ? std::regex_match(each.name + " " + target, std::regex(only)) : each.quick || full()) items.emplace_back(std::move(each), target);
   test::shared<counts> all;
   judge judged(*all, only != nullptr);
   // In shares, the longest kernels first, which stand last, so that all processors have work until the end.
   const int jobs = full() ? test::all_jobs() : 1, shares = jobs > 1 ? 6 : 1;
   const auto item = [&](int k) -> const auto& { return items[items.size() - 1 - static_cast<std::size_t>(k / shares)]; };
-  const test::worked through = test::in_processes(jobs, 0, static_cast<int>(items.size()) * shares, [&](int k) { judged(*item(k).first, item(k).second, k % shares, shares); });
-  for (const int k : through.died) FAIL_CHECK(item(k).first->name, " ", item(k).second, ": the process died");
+  const test::worked through = test::in_processes(jobs, 0, static_cast<int>(items.size()) * shares, [&](int k) { judged(item(k).first, item(k).second, k % shares, shares); });
+  for (const int k : through.died) FAIL_CHECK(item(k).first.name, " ", item(k).second, ": the process died");
   const std::vector<std::string> names = mutation::operator_names();
   int sum[columns] = {};
   std::printf("%-22s", "operator");

@@ -152,7 +152,7 @@ bool alias_tensor(ir::kernel& k, op& o) {
     if (depth > 6 || tensor) return;
     ir::walk(k.body, [&](const op& user) {
       if (tensor || std::find(user.operands.begin(), user.operands.end(), v) == user.operands.end()) return;
-      if (user.is(opcode::tcgen05_mma)) tensor = tensor || user.operands[0] == v;
+      if (user.is(opcode::tcgen05_mma) || user.is(opcode::tcgen05_scaled) || user.is(opcode::tcgen05_copy)) tensor = tensor || user.operands[0] == v;
       else if (user.is(opcode::add) && user.results.size() == 1) follow(user.result(), depth + 1);
     });
   };
@@ -169,6 +169,7 @@ const operator_row rows[] = {
     {"drop-init", {opcode::mbarrier_init}, drop_all<opcode::mbarrier_init>},
     {"drop-load", {opcode::tma_load}, drop_all<opcode::tma_load>},
     {"drop-tensor-commit", {opcode::tcgen05_commit}, drop_all<opcode::tcgen05_commit>},
+    {"drop-scale-copy", {opcode::tcgen05_copy}, drop_all<opcode::tcgen05_copy>},
     {"drop-store-commit", {opcode::tma_commit}, drop_all<opcode::tma_commit>},
     {"drop-wgmma-commit", {opcode::wgmma_commit}, drop_all<opcode::wgmma_commit>},
     {"drop-wait", {opcode::mbarrier_wait}, drop_all<opcode::mbarrier_wait>},

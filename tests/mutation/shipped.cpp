@@ -46,7 +46,7 @@ shipped example(const char* name, Body body) {
 }
 }  // namespace
 
-std::vector<shipped> shipped_kernels() {
+std::vector<shipped> shipped_kernels(const std::string& target) {
   std::vector<shipped> all{
       example<step_01::copy_arguments>("copy", step_01::copy),
       example<step_02::axpy_arguments>("axpy", step_02::axpy),
@@ -58,8 +58,8 @@ std::vector<shipped> shipped_kernels() {
       example<step_08::arguments>("gemm_gelu", step_08::gemm_gelu),
       example<step_09::attention_arguments>("attention", step_09::attention),
   };
-  for (const host::library_kernel& each : host::library_kernels()) {
-    const bool quick = each.name == "gemm_bf16_128x256_nt" || each.name == "gemm_bf16_bias_residual_128x256_nn" || each.name == "block_attention_bf16_d128";
+  for (const host::library_kernel& each : host::library_kernels(target)) {
+    const bool quick = each.name == "gemm_bf16_128x256_nt" || each.name == "gemm_bf16_bias_residual_128x256_nn" || each.name == "block_attention_bf16_d128" || each.name == "scaled_gemm_e4m3_ue8m0_128x128";
     all.push_back({each.name, quick, each.trace});
   }
   return all;

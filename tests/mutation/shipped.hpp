@@ -15,6 +15,7 @@ struct shipped {
   std::function<std::unique_ptr<ir::kernel>(const std::string& target)> trace;
 };
 
-std::vector<shipped> shipped_kernels();
+/// Those that exist for the target.
+std::vector<shipped> shipped_kernels(const std::string& target);
 
 }  // namespace tlx::mutation

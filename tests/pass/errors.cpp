@@ -4,6 +4,7 @@
 #include "steps.hpp"
 #include "tlx/dsl/kernel.hpp"
 #include "tlx/kernels/gemm.hpp"
+#include "tlx/kernels/scaled.hpp"
 #include "tlx/support/error.hpp"
 #include "tlx/support/text.hpp"
 
@@ -29,6 +30,9 @@ diagnostic refusal(Body&& body, const std::string& target = "sm_90a") {
 template <class Body>
 std::string id(Body&& body, const std::string& target = "sm_90a") { return refusal(body, target).id; }
 
+struct two_wide : kernels::scaled_plan<256, 2> {
+  static constexpr int accumulators = 2;
+};
 constexpr auto tile_spec = shared<bf16, 64, 64>;
 void copy(const arguments& in) { store(in.y.at(0, 0), fetch<64, 64>(in.x.at(0, 0))); }
 
@@ -390,6 +394,28 @@ TEST_CASE("an operand that the tensor cores cannot take is refused at the produc
   CHECK(d.id == "operand-refused");
   CHECK(!d.because.empty());
   CHECK(d.where.line > 0);
+}
+
+TEST_CASE("block scales are refused where they do not exist, do not fit tensor memory, or would be moved by threads") {
+  using scaled = kernels::scaled_arguments<e4m3, e4m3, ue8m0, bf16>;
+  const auto id_of = [](const std::string& target, auto&& body) -> std::string {
+    try {
+      auto k = trace<scaled>("k", target, body);
+      test::run_passes(*k);
+    } catch (const user_error& e) {
+      return e.id();
+    }
+    return {};
+  };
+  const auto library = [](block& cta, const scaled& in) { kernels::scaled_gemm<kernels::scaled_plan<128, 2>>(cta, in, kernels::plain_epilogue{}); };
+  CHECK(id_of("sm_90a", library) == "scaled-product-missing");
+  CHECK(id_of("sm_100a", library).empty());
+  CHECK(id_of("sm_103a", library).empty());
+  CHECK(id_of("sm_100a", [](block& cta, const scaled& in) { kernels::scaled_gemm<two_wide>(cta, in, kernels::plain_epilogue{}); }) == "tensor-memory-exceeded");
+  CHECK(id_of("sm_100a", [&](block& cta, const scaled& in) {
+          cta.move_by_threads();
+          library(cta, in);
+        }) == "scales-by-threads");
 }
 
 TEST_CASE("a target without wgmma or tcgen05 is refused with the list of those that have them") {

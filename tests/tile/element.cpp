@@ -58,7 +58,7 @@ TEST_CASE("classes of elements follow their names") {
   for (int i = 0; i < tile::element_count; ++i) {
     const auto e = static_cast<element>(i);
     const char first = tile::name(e).front();
-    CHECK(tile::is_integer(e) == (first == 's' || (first == 'u' && e != element::ue8m0)));
+    CHECK(tile::is_integer(e) == (first == 's' || (first == 'u' && !tile::is_scale(e))));
     CHECK(tile::is_float(e) == !(tile::is_integer(e) || e == element::boolean));
   }
   CHECK(tile::is_signed(element::e2m1));

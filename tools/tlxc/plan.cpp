@@ -112,6 +112,7 @@ void read_memory(const kernel& k, kernel_plan& plan) {
   for (const op* mma : all_of(k, opcode::mma)) {
     const type& a = mma->operands[1]->type;
     if (mma->has("scratch")) add("staging of a register operand", mma->integer("scratch"), tlx::tile::make_shared_tile(a.element, a.rows, a.cols).size_bytes());
+    if (mma->has("scale_column")) plan.tensor.push_back({"scales", mma->integer("scale_column"), (mma->operands[4]->type.rows + mma->operands[5]->type.rows) / 8});
     if (mma->has("tensor_word")) add("tensor memory address", mma->integer("tensor_word"), 8);
   }
   for (const op* acc : all_of(k, opcode::acc_make)) {

@@ -84,8 +84,10 @@ std::vector<kernel_entry> kernels_of(const std::vector<std::string>& libraries, 
   }
   if (libraries.empty()) {
     // tlx's own, by the way that everybody's kernels take.
-    [[maybe_unused]] static const bool once = [] {
-      for (const tlx::host::library_kernel& k : tlx::host::library_kernels()) tlx::dsl::register_maker(k.name, "", [trace = k.trace](const std::string&, const std::string& target) { return trace(target); });
+    [[maybe_unused]] static const bool once = [&] {
+      // Those that not every target has are seen, and built where all targets have them.
+      const auto old = std::find(targets.begin(), targets.end(), "sm_90a");
+      for (const tlx::host::library_kernel& k : tlx::host::library_kernels(targets.empty() ? "sm_100a" : old == targets.end() ? targets[0] : "")) tlx::dsl::register_maker(k.name, "", [trace = k.trace](const std::string&, const std::string& target) { return trace(target); });
       return true;
     }();
     add_all({tlx_registry_count, tlx_registry_name, tlx_registry_configuration, tlx_registry_trace}, all);

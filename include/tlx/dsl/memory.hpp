@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "tlx/dsl/tile.hpp"
+#include "tlx/tile/scaled_mma.hpp"
 
 namespace tlx {
 
@@ -108,6 +109,15 @@ struct shared_spec {
   static_assert(Rows == 1 ? row_bytes % 16 == 0 : swizzle != 0, "tlx: a row of a shared tile must be a multiple of 32 bytes, of 16 where there is one row");
   static ir::type type() { return ir::type::shared_of(tile::element_of<T>, Rows, Cols, swizzle); }
 };
+/// Block scales: Count of type S for each of Rows rows of a (columns of b), in units of 128 x 4 (tlx/tile/scaled_mma.hpp), each seen as 32 rows of 16 bytes.
+template <class S, int Rows, int Count>
+struct scales_spec {
+  using element_type = S;
+  static constexpr int rows = Rows, count = Count, units_of_rows = Rows / tile::scale_unit_rows, units_of_k = Count / tile::scale_unit_scales;
+  static_assert(tile::is_scale(tile::element_of<S>), "tlx: block scales are ue8m0 or ue4m3");
+  static_assert(Rows > 0 && Rows % tile::scale_unit_rows == 0 && Count > 0 && Count % tile::scale_unit_scales == 0, "tlx: block scales come in units of 128 rows and 4 scales");
+  static ir::type type() { return ir::type::shared_of(tile::element_of<S>, units_of_rows * units_of_k * 32, 16, 0); }
+};
 template <class T, int Rows, int Cols>
 struct accumulator_spec {
   using element_type = T;
@@ -115,6 +125,7 @@ struct accumulator_spec {
   static ir::type type() { return ir::type::acc_of(tile::element_of<T>, Rows, Cols); }
 };
 template <class T, int Rows, int Cols> inline constexpr shared_spec<T, Rows, Cols> shared{};
+template <class S, int Rows, int Count> inline constexpr scales_spec<S, Rows, Count> scales{};
 template <class T, int Rows, int Cols> inline constexpr accumulator_spec<T, Rows, Cols> accumulator{};
 
 /// One part of an open slot, or an accumulator of its own: a handle, not data.

@@ -32,6 +32,7 @@ struct library_kernel {
 };
 
 /// Every GEMM plan in every layout and type, the epilogues on one of them, and the attentions, under the names that host functions ask for.
-std::vector<library_kernel> library_kernels();
+/// Block-scaled products exist on chips with tcgen05 only. `target`: the kernels that exist for it; none: those that exist for every target.
+std::vector<library_kernel> library_kernels(const std::string& target = {});
 
 }  // namespace tlx::host

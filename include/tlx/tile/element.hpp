@@ -10,10 +10,10 @@ namespace tlx::tile {
 
 enum class element : std::uint8_t {
   f64, f32, tf32, f16, bf16, e4m3, e5m2, e3m2, e2m3, e2m1, ue8m0,
-  s8, s16, s32, s64, u8, u16, u32, u64, boolean
+  s8, s16, s32, s64, u8, u16, u32, u64, boolean, e2m1x2, ue4m3
 };
 
-inline constexpr int element_count = 20;
+inline constexpr int element_count = 22;
 
 namespace detail {
 enum class element_class : std::uint8_t { floating, signed_integer, unsigned_integer, truth };
@@ -30,12 +30,14 @@ inline constexpr element_row element_rows[element_count] = {
     {"e2m1", 4, element_class::floating},         {"ue8m0", 8, element_class::floating},       {"s8", 8, element_class::signed_integer},
     {"s16", 16, element_class::signed_integer},   {"s32", 32, element_class::signed_integer},  {"s64", 64, element_class::signed_integer},
     {"u8", 8, element_class::unsigned_integer},   {"u16", 16, element_class::unsigned_integer}, {"u32", 32, element_class::unsigned_integer},
-    {"u64", 64, element_class::unsigned_integer}, {"bool", 8, element_class::truth},
+    {"u64", 64, element_class::unsigned_integer}, {"bool", 8, element_class::truth},           {"e2m1x2", 8, element_class::floating},
+    {"ue4m3", 8, element_class::floating},
 };
 constexpr const element_row& row_of(element e) { return element_rows[static_cast<int>(e)]; }
 }  // namespace detail
 
-/// Bits of one element as it lies in memory. A bool is stored as a byte; e3m2, e2m3 (6) and e2m1 (4) are packed.
+/// Bits of one element as it lies in memory. A bool is stored as a byte; e3m2, e2m3 (6) and e2m1 (4) are packed. e2m1x2 is a byte of two e2m1, the
+/// first in the low bits: what tensors of 4-bit floats are made of, since a view counts whole bytes.
 constexpr int bits(element e) { return detail::row_of(e).bits; }
 
 /// The name used in IR text and messages: "bf16", "s32", "bool".
@@ -51,10 +53,14 @@ constexpr bool is_float(element e) { return detail::row_of(e).kind == detail::el
 constexpr bool is_integer(element e) {
   return detail::row_of(e).kind == detail::element_class::signed_integer || detail::row_of(e).kind == detail::element_class::unsigned_integer;
 }
-/// Signed integers and every float but ue8m0, which has no sign bit.
+/// The types of block scales, which have no sign bit: ue8m0 and ue4m3.
+constexpr bool is_scale(element e) { return e == element::ue8m0 || e == element::ue4m3; }
+/// Signed integers and every float but the types of block scales.
 constexpr bool is_signed(element e) {
-  return detail::row_of(e).kind == detail::element_class::signed_integer || (is_float(e) && e != element::ue8m0);
+  return detail::row_of(e).kind == detail::element_class::signed_integer || (is_float(e) && !is_scale(e));
 }
+/// Numbers that one element stands for: 2 of e2m1x2.
+constexpr int numbers_in(element e) { return e == element::e2m1x2 ? 2 : 1; }
 
 namespace detail {
 
@@ -198,6 +204,33 @@ struct ue8m0 {
   }
 };
 
+/// A block scale of NVFP4: e4m3 without a sign, 0 to 448; 0x7f is NaN, the top bit is 0. From float: nearest, ties to even; negative values give 0.
+struct ue4m3 {
+  std::uint8_t code = 0;
+  constexpr ue4m3() = default;
+  constexpr explicit ue4m3(float value) : code(value < 0.0F ? std::uint8_t{0} : static_cast<std::uint8_t>(tile::detail::encode(tile::detail::e4m3_format, static_cast<double>(value)) & 0x7fU)) {}
+  static constexpr ue4m3 from_code(std::uint8_t bits) {
+    ue4m3 result;
+    result.code = bits;
+    return result;
+  }
+  constexpr operator float() const { return static_cast<float>(tile::detail::decode(tile::detail::e4m3_format, code & 0x7fU)); }
+};
+
+/// Two e2m1 in a byte, the first in the low four bits: what a tensor of 4-bit floats is made of.
+struct e2m1x2 {
+  std::uint8_t code = 0;
+  constexpr e2m1x2() = default;
+  constexpr e2m1x2(e2m1 first, e2m1 second) : code(static_cast<std::uint8_t>(first.code | second.code << 4)) {}
+  static constexpr e2m1x2 from_code(std::uint8_t bits) {
+    e2m1x2 result;
+    result.code = bits;
+    return result;
+  }
+  constexpr e2m1 first() const { return e2m1::from_code(code & 0xfU); }
+  constexpr e2m1 second() const { return e2m1::from_code(static_cast<std::uint8_t>(code >> 4)); }
+};
+
 namespace tile {
 
 /// element_of<float> == element::f32. A type that is no element has no element_of.
@@ -219,6 +252,8 @@ TLX_ELEMENT(tlx::e3m2, e3m2)
 TLX_ELEMENT(tlx::e2m3, e2m3)
 TLX_ELEMENT(tlx::e2m1, e2m1)
 TLX_ELEMENT(tlx::ue8m0, ue8m0)
+TLX_ELEMENT(tlx::e2m1x2, e2m1x2)
+TLX_ELEMENT(tlx::ue4m3, ue4m3)
 TLX_ELEMENT(signed char, s8)
 TLX_ELEMENT(short, s16)
 TLX_ELEMENT(int, s32)

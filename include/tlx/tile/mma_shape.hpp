@@ -1,5 +1,5 @@
 // Which products the tensor cores do: element types, shapes, and the 32-bit instruction descriptor of tcgen05.
-// Source: PTX ISA, wgmma.mma_async and tcgen05.mma shapes, instruction descriptor. Dense products; no block scales yet.
+// Source: PTX ISA, wgmma.mma_async and tcgen05.mma shapes, instruction descriptor. Dense products; those with block scales: scaled_mma.hpp.
 #pragma once
 #include <cstdint>
 

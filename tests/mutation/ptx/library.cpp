@@ -75,7 +75,7 @@ std::function<const std::vector<subject>&()> rounds_of(const host::library_kerne
 
 std::vector<subject> library(const std::string& target, const wanted& is_wanted, std::int64_t extent) {
   std::vector<subject> all;
-  for (const host::library_kernel& each : host::library_kernels()) {
+  for (const host::library_kernel& each : host::library_kernels(target)) {
     if (!is_wanted(each.name)) continue;
     const std::shared_ptr<const ir::kernel> traced = each.trace(target);
     const device::kernel k = jit::compile(*traced, {.assemble = false, .use_cache = false});
