@@ -18,8 +18,8 @@ struct shape {
 constexpr shape shapes[] = {{64, 64}, {64, 96}, {64, 128}, {64, 256}, {128, 64}, {128, 96}, {128, 128}, {256, 64}, {256, 128}};
 constexpr bool has_grouped_backward(const shape& s) { return s.block == 64 ? s.dimension <= 128 : s.block == 128 && s.dimension == 64; }
 
-// Whether the backward pass of blocks of 256 on Hopper is the kernel that has a whole block in one CTA. Off: ptxas spills 32 bytes of it with D = 64 and 160 with D = 128, which the library's tests refuse.
-constexpr bool whole_blocks_backward = false;
+// Whether the backward pass of blocks of 256 on Hopper is the kernel that has a whole block in one CTA. ptxas spills 200 bytes of it with D = 128, which the library's tests refuse.
+constexpr bool has_whole_blocks_backward(int dimension) { return dimension == 64; }
 
 constexpr bool has_rotary(const shape& s) { return s.block == 64 && (s.dimension == 64 || s.dimension == 128); }
 
@@ -47,7 +47,7 @@ struct variant {
     if constexpr (Block == 256) {
       if (backward)
         return tlx::trace<attention_backward_arguments<T>>(name(), target, [&](block& cta, const attention_backward_arguments<T>& in) {
-          if (cta.has_tensor_memory() || !whole_blocks_backward) block_attention_backward_by_parts<T, Block, 64, D>(cta, in, options);
+          if (cta.has_tensor_memory() || !has_whole_blocks_backward(D)) block_attention_backward_by_parts<T, Block, 64, D>(cta, in, options);
           else block_attention_backward_in_walks<T, Block, D>(cta, in, options);
         });
       return tlx::trace<attention_arguments<T>>(name(), target, [&](block& cta, const attention_arguments<T>& in) {

@@ -1,7 +1,6 @@
 // Block attention: jagged sequences cut into blocks of 64, 128 or 256 tokens, each block attends inside itself. One tile per CTA, bound by the hardware.
 #pragma once
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -580,6 +579,8 @@ void block_attention_backward_in_walks(block& cta, const attention_backward_argu
           return;
         }
         const waiting p(cast<f16>(e));
+        // Never taken. ptxas issues no product across a branch; without it this one takes its registers before the numerators above are packed, and others are spilled.
+        when(t.row < 0, [&] { c.at().make(ir::opcode::barrier_warp); });
         auto dp_high = mma(get<1>(rows), transpose(v(half)));
         const auto f = cast<float>(p_high->get());
         const auto product_high = f * read(dp_high);
@@ -594,13 +595,15 @@ void block_attention_backward_in_walks(block& cta, const attention_backward_argu
         auto found = statistics.fill();
         for_each(halves(t), [&](const index& i) {
           const index first = i * Rows;
-          auto dq = cta.make(gradient);
-          write(dq, splat<float, Rows, D>(c, 0.0f));
-          auto norm = cta.carry(splat<float, Rows, 1>(c, 0.0f));
+          const auto walk = [&](bool whole) {
+            auto dq = cta.make(gradient);
+            auto norm = cta.carry(splat<float, Rows, 1>(c, 0.0f));
+            by_queries(whole, first, dq, norm, found);
+            store(in.dq[part(t, first)], cast<T>(read(dq) * norm.get()));
+          };
           const index keys_seen = options.causal ? first + 1 : t.rows;
-          when(keys_seen > Rows, [&] { by_queries(true, first, dq, norm, found); });
-          when(keys_seen <= Rows, [&] { by_queries(false, first, dq, norm, found); });
-          store(in.dq[part(t, first)], cast<T>(read(dq) * norm.get()));
+          when(keys_seen > Rows, [&] { walk(true); });
+          when(keys_seen <= Rows, [&] { walk(false); });
         });
       }
       // The second walk: rows of keys, everything transposed.
@@ -624,8 +627,9 @@ void block_attention_backward_in_walks(block& cta, const attention_backward_argu
             mma(dk, cast<T>(p * (read(dp) - delta)), q, accumulate(true));
           });
         });
-        store(in.dv[part(t, key)], cast<T>(read(dv)));
-        store(in.dk[part(t, key)], cast<T>(read(dk) * in.scale));
+        const jagged_box mine = part(t, key);
+        store(in.dv[mine], cast<T>(read(dv)));
+        store(in.dk[mine], cast<T>(read(dk) * in.scale));
       });
     }));
 }
