@@ -236,7 +236,7 @@ class lowerer {
   // Units of 512 bytes, of `rows` rows: those of the same four scales side by side, since a product takes its scales from columns that follow each other.
   void copy_scales(ir::builder& e, value shared, value to, int rows, int units_of_k) {
     const int units_of_rows = rows / tile::scale_unit_rows;
-    value unit = start(e, address_of(shared), tile::scale_unit_descriptor_bits());
+    value unit = start(e, address_of(e, shared), tile::scale_unit_descriptor_bits());
     for (int k = 0; k < units_of_k; ++k)
       for (int r = 0; r < units_of_rows; ++r)
         e.make(opcode::tcgen05_copy, {e.add(to, (k * units_of_rows + r) * tile::scale_unit_columns), moved(e, unit, (r * units_of_k + k) * tile::scale_unit_bytes)});
@@ -258,7 +258,7 @@ class lowerer {
       value scales_b = e.add(scales_a, tile::scale_columns(acc.rows, scales));
       copy_scales(e, mma.operands[4], scales_a, acc.rows, units_of_k);
       copy_scales(e, mma.operands[5], scales_b, acc.cols, units_of_k);
-      value a = start(e, address_of(mma.operands[1]), tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
+      value a = start(e, address_of(e, mma.operands[1]), tile::tcgen05_descriptor_bits(am)), bd = start(e, address_of(e, mma.operands[2]), tile::tcgen05_descriptor_bits(bm));
       for (int step = 0; step < bm.k_steps(); ++step) {
         const int unit = step * each / tile::scale_unit_scales, id = step * each % tile::scale_unit_scales;
         const std::uint32_t idesc = tile::scaled_idesc({.a = am.tile.type, .b = bm.tile.type, .scale = scale, .m = acc.rows, .n = acc.cols, .id_a = id, .id_b = id});
