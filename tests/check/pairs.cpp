@@ -96,7 +96,7 @@ TEST_CASE("each warp of both epilogues gives the sums back to the leader") {
 TEST_CASE("every mutant of a pair's product by these operators is found") {
   const auto k = pair_product();
   int sites = 0;
-  mutation::for_each_mutant(*k, [&](mutation::mutant& m) {
+  mutation::for_each_mutant(*k, 0, 1, [&](mutation::mutant& m) {
     for (const char* name : {"drop-expect", "drop-init", "drop-tensor-commit", "drop-load", "count-more", "count-less", "bytes-more", "bytes-less", "wrong-phase"})
       if (m.name == name) {
         ++sites;
