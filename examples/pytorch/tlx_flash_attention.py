@@ -46,7 +46,7 @@ def define(kernels, namespace="tlx"):
         if q.numel() and not k.numel():
             raise ValueError("no keys at all: the result is zeros")
 
-    def rest(q, k, scale, left, right, q_offsets, k_offsets, backward, one_walk=False):
+    def rest(q, k, scale, left, right, q_offsets, k_offsets, backward):
         """What is the same at the end of all kernels' arguments: (tensors, numbers)."""
         tensors = (torch.empty(0, dtype=torch.float32, device=q.device),) + (() if q_offsets is None else (q_offsets, k_offsets))
         bound = lambda keys: min(max(keys, 0), 1 << 30)
@@ -54,7 +54,7 @@ def define(kernels, namespace="tlx"):
         if q_offsets is None:
             head_bytes = max(1, k.shape[1] * k.shape[3] * 4 // (q.shape[2] // k.shape[2]))
             heads = max(1, q.shape[0] * q.shape[2])  # of tiles of all lengths, the longest of all heads come first
-            numbers += (heads if one_walk or right >= 0 > left else min(max(SECTION_BYTES // head_bytes, 1), heads),)
+            numbers += (heads if right >= 0 > left else min(max(SECTION_BYTES // head_bytes, 1), heads),)
         return tensors, numbers
 
     def rows(q):
@@ -80,7 +80,7 @@ def define(kernels, namespace="tlx"):
         dq, dk, dv = (torch.empty(t.shape, dtype=q.dtype, device=q.device) for t in (q, k, v))
         if not q.numel():
             return dq, dk.zero_(), dv.zero_()
-        tensors, numbers = rest(q, k, scale, left, right, q_offsets, k_offsets, True, any_order)
+        tensors, numbers = rest(q, k, scale, left, right, q_offsets, k_offsets, True)
         if any_order:
             if q_offsets is not None or q.shape[3] != 128:
                 raise ValueError("any_order is there for D = 128 without offsets")

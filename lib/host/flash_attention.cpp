@@ -18,7 +18,7 @@ template <int Keys> using hopper_plan = kernels::flash_plan<128, Keys, 2, 2>;
 using blackwell_plan = kernels::flash_plan<128, 64, 3, 3>;
 using dq_plan = kernels::flash_plan<128, 64, 3, 0>;
 template <int Queries> using dkdv_plan = kernels::flash_plan<128, Queries, 3, 0>;
-using walk_plan = kernels::flash_walk_plan<128, 64, 3, 2>;
+template <int Queries> using walk_plan = kernels::flash_walk_plan<128, Queries, 3, 2>;
 
 enum class step { forward, zeros, delta, dkdv, dq, prepare, walk, finish };
 constexpr const char* step_names[] = {"", "_without_keys", "_delta", "_dkdv", "_dq", "_prepare", "_walk", "_finish"};
@@ -68,7 +68,8 @@ struct variant {
     return tlx::trace<arguments>(name(), target, [&](block& cta, const arguments& in) {
       if (what == step::prepare) kernels::flash_attention_prepare<T, D>(cta, in);
       else if (what == step::finish) kernels::flash_attention_finish<T, D>(cta, in);
-      else kernels::flash_attention_walk<T, D, walk_plan>(cta, in, options);
+      else if (cta.has_tensor_memory()) kernels::flash_attention_walk<T, D, walk_plan<32>>(cta, in, options);
+      else kernels::flash_attention_walk<T, D, walk_plan<64>>(cta, in, options);
     });
   }
   // Masks and what is done to scores take registers, which wide blocks of keys leave none of.
@@ -133,7 +134,7 @@ device::value rows_of(device::address where, const flash_attention_problem& what
 }
 
 // What is the same at the end of all kernels' arguments.
-void add_rest(std::vector<device::value>& arguments, const flash_attention_problem& what, bool backward, bool one_walk = false) {
+void add_rest(std::vector<device::value>& arguments, const flash_attention_problem& what, bool backward) {
   arguments.push_back(device::view_value(what.slopes, {what.slopes ? what.heads : 0}));
   if (what.query_offsets)
     for (const device::address offsets : {what.query_offsets, what.key_offsets}) arguments.push_back(device::view_value(offsets, {what.batch + 1}));
@@ -143,9 +144,9 @@ void add_rest(std::vector<device::value>& arguments, const flash_attention_probl
   arguments.push_back(device::scalar_value(bound(what.left)));
   arguments.push_back(device::scalar_value(bound(what.right)));
   if (what.query_offsets) return;
-  // Tiles of a causal mask are of all lengths: the longest of all heads come first. So do those of one walk, whose CTAs go through the queries side by side.
+  // Tiles of a causal mask are of all lengths: the longest of all heads come first.
   const std::int64_t heads = std::max<std::int64_t>(1, what.batch * what.heads);
-  if (one_walk || (what.right >= 0 && what.left < 0)) return arguments.push_back(device::scalar_value(static_cast<std::int32_t>(heads)));
+  if (what.right >= 0 && what.left < 0) return arguments.push_back(device::scalar_value(static_cast<std::int32_t>(heads)));
   const std::int64_t group = what.heads / key_heads(what), head_bytes = std::max<std::int64_t>(1, what.keys * what.dimension * 4 / group);
   arguments.push_back(device::scalar_value(static_cast<std::int32_t>(std::clamp<std::int64_t>(section_bytes / head_bytes, 1, heads))));
 }
@@ -173,7 +174,7 @@ void in_one_walk(session& with, variant kernel, const attended& q, const attende
   const auto queries = [&](const attended& t) { return view_of(t, what, what.queries, what.heads); };
   const auto keys = [&](const attended& t) { return view_of(t, what, what.keys, key_heads(what)); };
   std::vector<device::value> arguments = {queries(q), keys(k), keys(v), queries(o), queries(d_o), rows_of(lse, what), numbers(what.dimension), numbers(what.dimension + 1), sums, queries(dq), keys(dk), keys(dv)};
-  add_rest(arguments, what, true, true);
+  add_rest(arguments, what, true);
   for (const step next : {step::prepare, step::walk, step::finish}) {
     kernel.what = next;
     variant one = kernel;

@@ -81,7 +81,8 @@ struct problem {
   static bool of_keys(const ir::value_def& p) { return p.name == "k" || p.name == "v" || p.name == "dk" || p.name == "dv"; }
   std::int64_t tokens(const ir::value_def& p) const {
     if (jagged()) return (of_keys(p) ? key_offsets : offsets).back() + 6;
-    return of_keys(p) ? size.k + more_keys : size.m;
+    const std::int64_t keys = size.k + more_keys;
+    return of_keys(p) ? in_one_walk ? std::min<std::int64_t>(keys, 256) : keys : size.m;
   }
   /// By the axis of a view whose rows are tokens or rows of groups; -1: none.
   int row_axis(const ir::value_def& p) const {
@@ -181,7 +182,7 @@ std::vector<input> inputs_of(const ir::kernel& k, const sizes& size) {
         const std::size_t axis = static_cast<std::size_t>(by);
         return of.belongs_to_nobody(*p, i / in.strides[axis] % in.extents[axis]);
       };
-      const float by_much = p->name == "slopes" ? 0.02F : 1.0F;  // a slope times the longest distance stays small
+      const float by_much = p->name == "slopes" ? 0.02F : p->name == "sums" ? 0.0F : 1.0F;  // a slope times the longest distance stays small; sums begin at zero
       // Nothing behind the last element, so that what is read there is out of bounds.
       const std::int64_t count = in.strides[0] * in.extents[0] - (row - columns);
       for (std::int64_t i = 0; i < count; ++i) append(in.bytes, e, is_nan(i) ? std::nanf("") : by_much * normal(bits));

@@ -46,7 +46,7 @@ struct query_box {
 template <int Rows, bool OfKeys = false>
 class flash_tiles {
  public:
-  /// back_and_forth: every other round of a persistent kernel takes its tiles backwards, so that each CTA gets long ones and short ones.
+  /// back_and_forth: the heads are one section, and every other round of a persistent kernel takes its tiles backwards: each CTA gets long ones and short ones.
   template <class Arguments>
   explicit flash_tiles(const Arguments& in, bool back_and_forth = false)
       : back_and_forth_(back_and_forth), section_(in.section), batch_(in.q.extent(0)), queries_(in.q.extent(1)), heads_((OfKeys ? in.k : in.q).extent(2)), keys_(in.k.extent(1)), blocks_(ceil_div(OfKeys ? keys_ : queries_, Rows)) {
@@ -57,13 +57,17 @@ class flash_tiles {
   const std::string& count_formula() const { return count_formula_; }
   template <class Body>
   void visit(const index& number, Body&& body) const {
-    const index tile = back_and_forth_ ? turned(number) : number;
-    const index each = section_ * blocks_, first = tile / each * section_, inside = tile % each;
+    const auto at = [&](const index& head, const index& block) {
+      const index zero = constant(number.home(), 0);
+      body(query_box{head / heads_, head % heads_, (OfKeys ? block : blocks_ - 1 - block) * Rows, queries_, keys_, zero, zero});
+    };
+    if (back_and_forth_) {
+      const index all = batch_ * heads_, tile = turned(number);
+      return at(tile % all, tile / all);
+    }
+    const index each = section_ * blocks_, first = number / each * section_, inside = number % each;
     const index width = min(batch_ * heads_ - first, section_);
-    const index head = first + inside % width;
-    const index zero = constant(tile.home(), 0);
-    const index block = inside / width;
-    body(query_box{head / heads_, head % heads_, (OfKeys ? block : blocks_ - 1 - block) * Rows, queries_, keys_, zero, zero});
+    at(first + inside % width, inside / width);
   }
 
  private:
