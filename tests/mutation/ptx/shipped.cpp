@@ -33,7 +33,7 @@ void add_product(std::vector<subject>& all, const std::string& target, const std
     for (std::int64_t tiles = 1; tiles <= 9; ++tiles) {
       problems::gemm_case one = c;
       one.m = 72;
-      one.n = std::min<std::int64_t>(c.n, tile.cols - 8);
+      one.n = tile.in_turns ? tile.cols + 8 : std::min<std::int64_t>(c.n, tile.cols - 8);  // roles in turns want more than one tile
       one.k = 64 * tiles;
       one.schedule = tile;
       add<problems::gemm_problem>(*made, target, name, one);
