@@ -47,7 +47,7 @@ void add_product(std::vector<subject>& all, const std::string& target, const std
 
 std::vector<subject> shipped(const std::string& target, const wanted& is_wanted) {
   std::vector<subject> all;
-  if (is_wanted("gemm_narrow_bias")) add_product(all, target, "gemm_narrow_bias", problems::gemm_case{.m = 128 * 5 - 6, .n = 112, .k = 64 * 6, .bias = true}, host::gemm_schedule{.rows = 128, .cols = 128});
+  if (is_wanted("gemm_narrow_bias")) add_product(all, target, "gemm_narrow_bias", problems::gemm_case{.m = 128 * 5 - 6, .n = 112, .k = 64 * 6, .bias = true, .schedule = host::gemm_schedule{.rows = 128, .cols = 128}}, host::gemm_schedule{.rows = 128, .cols = 128});
   if (is_wanted("gemm_wide")) add_product(all, target, "gemm_wide", problems::gemm_case{.m = 300, .n = 504, .k = 64 * 5, .schedule = host::gemm_schedule{.rows = 128, .cols = 256}}, host::gemm_schedule{.rows = 128, .cols = 256});
   if (is_wanted("gemm_turns") && target == "sm_90a")
     add_product(all, target, "gemm_turns", problems::gemm_case{.m = 248, .n = 504, .k = 64 * 3, .schedule = host::gemm_schedule{.rows = 128, .cols = 128, .in_turns = true}}, host::gemm_schedule{.rows = 128, .cols = 128, .in_turns = true});
