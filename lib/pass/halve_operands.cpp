@@ -23,6 +23,7 @@ class halver {
   void run() {
     for (ir::op* product : products_) {
       check_role(*product);
+      if (product->has("block")) refuse_operand(*product, "block-scaled products are asked of a pair of CTAs", "let each CTA multiply for itself");
       check_accumulator(*product);
       check_own_rows(*product);
       halve(*product);

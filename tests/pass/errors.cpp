@@ -17,10 +17,10 @@ struct arguments {
   TLX_ARGUMENTS(arguments, (view<bf16, 2>, x), (view<bf16, 2>, y), (view<bf16, 3>, z), (scalar<std::int32_t>, n));
 };
 
-template <class Body>
+template <class Arguments = arguments, class Body>
 diagnostic refusal(Body&& body, const std::string& target = "sm_90a") {
   try {
-    auto k = trace<arguments>("k", target, body);
+    auto k = trace<Arguments>("k", target, body);
     test::run_passes(*k);
   } catch (const user_error& e) {
     return e.parts();
@@ -398,15 +398,7 @@ TEST_CASE("an operand that the tensor cores cannot take is refused at the produc
 
 TEST_CASE("block scales are refused where they do not exist, do not fit tensor memory, or would be moved by threads") {
   using scaled = kernels::scaled_arguments<e4m3, e4m3, ue8m0, bf16>;
-  const auto id_of = [](const std::string& target, auto&& body) -> std::string {
-    try {
-      auto k = trace<scaled>("k", target, body);
-      test::run_passes(*k);
-    } catch (const user_error& e) {
-      return e.id();
-    }
-    return {};
-  };
+  const auto id_of = [](const std::string& target, auto&& body) { return refusal<scaled>(body, target).id; };
   const auto library = [](block& cta, const scaled& in) { kernels::scaled_gemm<kernels::scaled_plan<128, 2>>(cta, in, kernels::plain_epilogue{}); };
   CHECK(id_of("sm_90a", library) == "scaled-product-missing");
   CHECK(id_of("sm_100a", library).empty());
@@ -416,6 +408,13 @@ TEST_CASE("block scales are refused where they do not exist, do not fit tensor m
           cta.move_by_threads();
           library(cta, in);
         }) == "scales-by-threads");
+  const auto in_pairs = [&](block& cta, const scaled& in) {
+    cta.pair();
+    library(cta, in);
+  };
+  const diagnostic paired = refusal<scaled>(in_pairs, "sm_100a");
+  CHECK(paired.id == "pair-operand");
+  CHECK(paired.what == "block-scaled products are asked of a pair of CTAs");
 }
 
 TEST_CASE("a target without wgmma or tcgen05 is refused with the list of those that have them") {

@@ -38,8 +38,9 @@ void mma_scaled(const Acc& acc, const operand_of<A>& a, const operand_of<scales_
     dsl::context& c = *to.home;
     c.at(where);
     ir::value keep = when.condition ? when.condition->used() : c.at().boolean(when.always);
-    c.at().make(ir::opcode::mma, {c.use(to.value, to.home), c.use(a.value, a.home), c.use(b.value, b.home), keep, c.use(scales_a.value, scales_a.home), c.use(scales_b.value, scales_b.home)}, {},
-                {{"ta", std::int64_t{0}}, {"tb", std::int64_t{1}}, {"block", std::int64_t{tile::scale_block(*kind)}}});
+    ir::op& made = c.at().make(ir::opcode::mma, {c.use(to.value, to.home), c.use(a.value, a.home), c.use(b.value, b.home), keep, c.use(scales_a.value, scales_a.home), c.use(scales_b.value, scales_b.home)}, {},
+                               {{"ta", std::int64_t{0}}, {"tb", std::int64_t{1}}, {"block", std::int64_t{tile::scale_block(*kind)}}});
+    if (c.pairs) made.set("ctas", std::int64_t{2});  // halve-operands refuses it
   }
 }
 
